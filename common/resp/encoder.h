@@ -1,0 +1,27 @@
+// RESP2 encoding, appended to a byte string.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sf::resp {
+
+void status(std::string& out, std::string_view text);   // +OK
+void error(std::string& out, std::string_view text);    // -ERR ...; CR and LF in text become blanks
+void integer(std::string& out, int64_t value);          // :1
+void bulk(std::string& out, std::string_view bytes);    // $3
+void nil(std::string& out);                             // $-1
+void nil_array(std::string& out);                       // *-1
+void array(std::string& out, size_t elements);          // *2, then the elements
+void bulk_int(std::string& out, int64_t value);         // integer as a bulk
+// Redis's text for a double: "3", "3.1", "inf", "-inf", "1.0000000000000001e+20" (17 digits, %.17g).
+void bulk_double(std::string& out, double value);
+std::string format_double(double value);
+
+// A request: array of bulks.
+void request(std::string& out, std::span<const std::string_view> argv);
+std::string request(std::initializer_list<std::string_view> argv);
+
+}  // namespace sf::resp

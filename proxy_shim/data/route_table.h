@@ -1,0 +1,45 @@
+// Which group a slot's requests go to: an immutable table with an epoch, handed whole to every worker
+// (DESIGN 6.2). Control plane makes one, DataPlane::publish gives it to all workers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/strings.h"
+#include "common/slots/slot_set.h"
+
+namespace sf {
+
+enum class SlotPhase : uint8_t {
+  kOutside,  // not in the plan: refused before anything is sent
+  kStay,     // of the old group, not in the move: old
+  kOld,      // writes old, reads old
+  kHold,     // writes held, reads old
+  kBarrier,  // writes held, reads old
+  kPromote,  // writes held, reads held
+  kNew,      // writes new, reads new
+  kFinal,    // as kNew, and the dashboard may take the slot to the new group
+  kDoubt,    // refused with a retryable error
+};
+
+const char* phase_name(SlotPhase phase);  // "STAY", "OLD", ...
+
+// One server the shim sends to.
+struct BackendAddress {
+  HostPort address;
+  std::string password;
+  bool operator==(const BackendAddress&) const = default;
+};
+
+struct RouteTable {
+  uint64_t epoch = 0;  // rises with every table
+  std::array<SlotPhase, kSlotCount> phase{};
+  BackendAddress old_side;
+  BackendAddress new_side;
+  bool old_writes_stopped = false;  // the group's master is in question: retryable error (DESIGN 6.6)
+  bool new_writes_stopped = false;
+};
+
+}  // namespace sf

@@ -1,0 +1,1 @@
+// Placeholder translation unit is replaced by the module itself.

@@ -1,0 +1,200 @@
+// The storage engine: one RocksDB whose WAL is the replication log (DESIGN 5.1, 5.2).
+//
+// Log sequence ("seq"): ours, one a committed batch, dense, starting at 1; carried in the batch as log
+// data together with the wall time in milliseconds. RocksDB's own sequence numbers are never shown.
+// The order of seq is the order of the WAL and the order in which readers see the batches.
+//
+// The gate: one mutex through which every change goes. Inside it the slot's flags are checked, seq is
+// given, the batch is written, slot_seq and the backlog are updated. With sync `always` the caller
+// waits, outside the gate, for a group fsync before it is told of success.
+//
+// Thread-safe unless a method says otherwise. Only engine/ and types/ include rocksdb/.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/ops/log.h"
+#include "storage_node/engine/write_txn.h"
+
+namespace rocksdb {
+class Iterator;
+class Snapshot;
+}  // namespace rocksdb
+
+namespace sf {
+
+enum class SyncPolicy { kNo, kEverySecond, kAlways };
+
+struct EngineOptions {
+  std::string dir;
+  SyncPolicy sync = SyncPolicy::kNo;
+  size_t write_buffer_bytes = 64UL << 20;
+  size_t block_cache_bytes = 256UL << 20;
+  size_t backlog_bytes = 32UL << 20;     // recent batches kept in memory for attached replicas
+  size_t wal_keep_bytes = 4UL << 30;     // WAL kept on disk for replicas that lag
+  int64_t wal_keep_seconds = 24 * 3600;
+  int background_threads = 2;
+};
+
+// A consistent view. Engine::snapshot() makes one; must die before the engine.
+class ReadView {
+ public:
+  ~ReadView();
+  ReadView(ReadView&&) noexcept;
+  const rocksdb::Snapshot* raw() const { return snapshot_; }
+  uint64_t seq() const { return seq_; }  // every batch up to seq, and none after, is visible
+
+ private:
+  friend class Engine;
+  class Engine* engine_ = nullptr;
+  const rocksdb::Snapshot* snapshot_ = nullptr;
+  uint64_t seq_ = 0;
+};
+
+// One batch of the log, as replicas get it.
+struct LogEntry {
+  enum class Kind : uint8_t {
+    kWrite = 1,
+    kReload = 2,   // a slot was ingested from files: its content is not in the log, replicas fetch `slots` again
+  };
+  uint64_t seq = 0;
+  int64_t time_ms = 0;  // wall clock of the node that took the write first
+  Kind kind = Kind::kWrite;
+  SlotSet slots;
+  std::shared_ptr<const std::vector<WriteOp>> ops;  // kWrite
+};
+
+// Per-slot flags the gate and the read path check. Set only inside Engine::with_gate.
+enum SlotFlag : uint8_t {
+  kSlotFollowed = 1,      // a replica's slot: client writes refused (READONLY)
+  kSlotFenced = 2,        // client writes refused (retryable)
+  kSlotReadsRefused = 4,  // client reads refused too, except verification's
+};
+
+// The inside of the gate: exists only during Engine::with_gate's callback.
+class Gate {
+ public:
+  uint64_t last_seq() const;
+  uint64_t slot_seq(int slot) const;
+  void set_flags(int slot, uint8_t flags);  // replaces
+  uint8_t flags(int slot) const;
+  // A lease: the kSlotFenced flag of the slot stops counting at this monotonic time, without anybody's
+  // doing (checked by every write). 0: no end.
+  void set_fence_until(int slot, int64_t mono_us);
+  int64_t fence_until(int slot) const;
+  // Writes node records in one batch, with fsync if `synced`. nullopt value erases. May be called once
+  // or more; each call is atomic and durable (if synced) when it returns.
+  Status write_sys(const std::vector<std::pair<std::string, std::optional<std::string>>>& records,
+                   bool synced);
+
+ private:
+  friend class Engine;
+  explicit Gate(class Engine* engine) : engine_(engine) {}
+  class Engine* engine_;
+};
+
+// A replicated batch to apply. Positions are saved in the same RocksDB batch as the data.
+struct ApplyRequest {
+  // Full replica: the master's seq, which becomes ours (must be last_seq()+1 or, after a copy, larger).
+  // nullopt: a followed slot's batch, which gets a seq of our own log.
+  std::optional<uint64_t> as_seq;
+  int64_t time_ms = 0;
+  std::vector<WriteOp> ops;  // may be empty when only sys records change
+  std::vector<std::pair<std::string, std::optional<std::string>>> sys;
+};
+
+class Engine {
+ public:
+  // Errors name the folder and the way out: not ours, newer format, damaged, locked, disk full.
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options, const Clock& clock, Log log);
+  ~Engine();
+
+  // ---- reading
+  // nullopt: not there. Checked errors (I/O, corruption) come as Status.
+  Result<std::optional<std::string>> get(Cf cf, std::string_view key, const ReadView* view = nullptr);
+  // Positioned before begin; iterate while Valid() (bounded by end). Must die before the engine.
+  std::unique_ptr<rocksdb::Iterator> scan(Cf cf, std::string_view begin, std::string_view end,
+                                          const ReadView* view = nullptr);
+  ReadView snapshot();  // taken inside the gate: exact seq
+
+  // ---- writing
+  // Commits a client's write; returns its seq (or the last one, for an empty txn). kRefused: a slot is
+  // fenced or followed; the text is the RESP error to send. kNoSpace/kIO: nothing was written.
+  Result<uint64_t> commit(const WriteTxn& txn);
+  // Commits a replica's batch, whatever the flags.
+  Result<uint64_t> apply(const ApplyRequest& request);
+  // The exclusive section: no write is in progress while fn runs, and none starts.
+  Status with_gate(const std::function<Status(Gate&)>& fn);
+
+  // ---- log
+  uint64_t last_seq() const;              // newest committed
+  uint64_t slot_seq(int slot) const;      // last batch that touched the slot; after a start, conservatively last_seq()
+  uint64_t oldest_seq() const;            // oldest batch still readable
+  // Entries with seq > after, in order, until max_bytes. Empty: none yet. kNotFound: purged.
+  Result<std::vector<LogEntry>> read_log(uint64_t after, size_t max_bytes);
+  // `fn` is called after each commit, on the committing thread, outside the gate; must be quick (post).
+  // Returns an id for unsubscribe, after which fn is not running and will not run.
+  int subscribe(std::function<void(uint64_t seq)> fn);
+  void unsubscribe(int id);
+  // WAL needed by a replica or a running copy is kept from this seq on; 0 drops the claim.
+  void keep_log_from(const std::string& claimant, uint64_t seq);
+
+  // ---- slots as a whole
+  struct SstChunk {
+    Cf cf;
+    std::string bytes;   // one SST file, at most about chunk_bytes
+    uint64_t entries;
+  };
+  // Streams all dbs of a slot as SST files under `view`, in key order by column family.
+  Status export_slot(int slot, const ReadView& view, size_t chunk_bytes,
+                     const std::function<Status(SstChunk)>& sink);
+  // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family; they are
+  // moved), writes the sys records, synced, in this order. Raises slot_seq and logs a kReload entry.
+  // as_seq as in ApplyRequest.
+  Status replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
+                      const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
+  int64_t key_count(int db, int slot) const;   // user keys, expired ones not yet removed included
+  int64_t key_count(int db) const;
+
+  // ---- node records (kSys)
+  Result<std::optional<std::string>> get_sys(const std::string& name);
+  std::vector<std::pair<std::string, std::string>> scan_sys(const std::string& prefix);
+
+  // ---- versions and time
+  uint64_t next_version();                 // unique and rising on this node
+  void raise_version(uint64_t at_least);   // above every version copied or replicated
+  // The time by which keys expire: never goes back; own clock, unless a master's time counts for a
+  // followed slot (DESIGN 5.3 Time).
+  int64_t expiry_now_ms(int slot) const;
+  void raise_master_time(int64_t time_ms, const SlotSet& followed);
+
+  uint8_t slot_flags(int slot) const;      // with a run-out lease already taken off
+  Status flush_wal(bool synced);
+  std::string dir() const;
+  struct Stats {
+    uint64_t wal_bytes = 0;
+    uint64_t disk_bytes = 0;
+    uint64_t memtable_bytes = 0;
+  };
+  Stats stats() const;
+
+ private:
+  friend class Gate;
+  friend class ReadView;
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sf

@@ -40,7 +40,8 @@ uint64_t Random::next() {
 }
 
 uint64_t Random::below(uint64_t bound) {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
 }
 
 bool Random::chance(double probability) {

@@ -1,0 +1,53 @@
+#include "storage_node/types/number.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace sf {
+
+namespace {
+
+// Longer text is no number anybody means; the buffer gives strtod its end.
+constexpr size_t kMaxNumberBytes = 255;
+
+template <class T>
+std::optional<T> parse_real(std::string_view text, T (*parse)(const char*, char**)) {
+  if (text.empty() || text.size() > kMaxNumberBytes) return std::nullopt;
+  if (std::isspace(static_cast<unsigned char>(text[0]))) return std::nullopt;
+  char buffer[kMaxNumberBytes + 1];
+  std::memcpy(buffer, text.data(), text.size());
+  buffer[text.size()] = '\0';
+  char* end = nullptr;
+  errno = 0;
+  T value = parse(buffer, &end);
+  if (static_cast<size_t>(end - buffer) != text.size() || std::isnan(value)) return std::nullopt;
+  if (errno == ERANGE && (std::isinf(value) || value == 0)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<double> parse_double(std::string_view text) {
+  return parse_real<double>(text, [](const char* p, char** end) { return std::strtod(p, end); });
+}
+
+std::optional<long double> parse_long_double(std::string_view text) {
+  return parse_real<long double>(text,
+                                 [](const char* p, char** end) { return std::strtold(p, end); });
+}
+
+std::string format_long_double(long double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  std::string text(5 * 1024, '\0');  // 4,932 digits before the point at most
+  int length = std::snprintf(text.data(), text.size(), "%.17Lf", value);
+  text.resize(static_cast<size_t>(length));
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+}  // namespace sf

@@ -10,41 +10,43 @@
 namespace sf {
 
 enum CommandFlag : uint32_t {
-  kCmdWrite = 1U << 0,        // may change keys
-  kCmdRead = 1U << 1,         // reads keys, changes nothing
-  kCmdAdmin = 1U << 2,        // operator's command
-  kCmdNoAuth = 1U << 3,       // allowed before AUTH
-  kCmdBlocking = 1U << 4,     // may wait for another client (BLPOP)
-  kCmdConnection = 1U << 5,   // changes the state of its connection (SELECT, AUTH, SUBSCRIBE, MULTI ...)
-  kCmdScript = 1U << 6,       // may write any key (EVAL)
-  kCmdKeyless = 1U << 7,      // names no key
-  kCmdDenyOom = 1U << 8,      // may grow memory, for COMMAND's flags
-  kCmdFast = 1U << 9,         // for COMMAND's flags
+  kCmdWrite = 1U << 0,     // may change keys
+  kCmdRead = 1U << 1,      // reads keys, changes nothing
+  kCmdAdmin = 1U << 2,     // operator's command
+  kCmdNoAuth = 1U << 3,    // allowed before AUTH
+  kCmdBlocking = 1U << 4,  // may wait for another client (BLPOP)
+  kCmdConnection =
+      1U << 5,           // changes the state of its connection (SELECT, AUTH, SUBSCRIBE, MULTI ...)
+  kCmdScript = 1U << 6,  // may write any key (EVAL)
+  kCmdKeyless = 1U << 7,  // names no key
+  kCmdDenyOom = 1U << 8,  // may grow memory, for COMMAND's flags
+  kCmdFast = 1U << 9,     // for COMMAND's flags
   kCmdPubSub = 1U << 10,
-  kCmdOneReply = 1U << 11,    // exactly one reply and no connection state: may share a connection (DESIGN 6.5)
-  kCmdMigration = 1U << 12,   // SLOTSMGRT*, SLOTSRESTORE*: see contracts/codis 1.6, 2.1
-  kCmdSlots = 1U << 13,       // Codis or Pika slot command
-  kCmdRandom = 1U << 14,      // not deterministic (SPOP, RANDOMKEY)
-  kCmdMovableKeys = 1U << 15, // key positions depend on arguments (ZUNIONSTORE, EVAL, XREAD ...)
+  kCmdOneReply =
+      1U << 11,  // exactly one reply and no connection state: may share a connection (DESIGN 6.5)
+  kCmdMigration = 1U << 12,    // SLOTSMGRT*, SLOTSRESTORE*: see contracts/codis 1.6, 2.1
+  kCmdSlots = 1U << 13,        // Codis or Pika slot command
+  kCmdRandom = 1U << 14,       // not deterministic (SPOP, RANDOMKEY)
+  kCmdMovableKeys = 1U << 15,  // key positions depend on arguments (ZUNIONSTORE, EVAL, XREAD ...)
 };
 
 // How a command over several owners is split and its replies joined.
 enum class SplitRule : uint8_t {
-  kNone,       // all keys must have one owner
-  kMget,       // one array: elements joined in order
-  kMset,       // key-value pairs; +OK if all are
-  kSum,        // integers added: DEL, UNLINK, EXISTS, TOUCH
+  kNone,  // all keys must have one owner
+  kMget,  // one array: elements joined in order
+  kMset,  // key-value pairs; +OK if all are
+  kSum,   // integers added: DEL, UNLINK, EXISTS, TOUCH
 };
 
 struct CommandSpec {
-  std::string_view name;   // upper case
-  int arity = 0;           // as Redis: counts the name; negative = at least
+  std::string_view name;  // upper case
+  int arity = 0;          // as Redis: counts the name; negative = at least
   uint32_t flags = 0;
-  int first_key = 0;       // 0: no key at a fixed place
-  int last_key = 0;        // negative: from the end
+  int first_key = 0;  // 0: no key at a fixed place
+  int last_key = 0;   // negative: from the end
   int key_step = 0;
   SplitRule split = SplitRule::kNone;
-  uint16_t index = 0;      // dense, 0..catalog_size()-1: for dispatch tables
+  uint16_t index = 0;  // dense, 0..catalog_size()-1: for dispatch tables
 
   bool is(CommandFlag flag) const { return (flags & flag) != 0; }
   bool arity_ok(size_t argc) const {
@@ -52,8 +54,9 @@ struct CommandSpec {
   }
 };
 
-// Case-insensitive; nullptr if unknown. No allocation. Covers every command of Redis 7.0, Pika 3.4-4.0
-// (contracts/pika/commands.tsv), Codis's SLOTS* and our own (PKCLUSTER, REPLICATION, SHIM).
+// Case-insensitive; nullptr if unknown. No allocation. Covers every command of Redis 7.0,
+// Pika 3.4-4.0 (contracts/pika/commands.tsv), Codis's SLOTS* and our own (PKCLUSTER, REPLICATION,
+// SHIM).
 const CommandSpec* find_command(std::string_view name);
 std::span<const CommandSpec> all_commands();
 size_t catalog_size();

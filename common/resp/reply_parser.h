@@ -1,6 +1,6 @@
-// Finds the end of the next server reply in a byte buffer, without building a tree (data path), and a
-// tree form for the control plane and tests. RESP2 only: other type bytes are errors, as codis-proxy
-// has it (contracts/codis 1.4).
+// Finds the end of the next server reply in a byte buffer, without building a tree (data path), and
+// a tree form for the control plane and tests. RESP2 only: other type bytes are errors, as
+// codis-proxy has it (contracts/codis 1.4).
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class ReplyParser {
 
   explicit ReplyParser(ReplyLimits limits = {}) : limits_(limits) {}
 
-  // `data` begins with the first byte of a reply. Remembers how far it got (see RequestParser). After
-  // kReply the reply is data.substr(0, size()).
+  // `data` begins with the first byte of a reply. Remembers how far it got (see RequestParser).
+  // After kReply the reply is data.substr(0, size()).
   Outcome parse(std::string_view data);
   size_t size() const { return size_; }
   const std::string& error() const { return error_; }
@@ -38,11 +38,20 @@ class ReplyParser {
   size_t expected_bytes() const { return expected_bytes_; }
 
  private:
-  Outcome fail(std::string error);
+  enum class Step { kDone, kNeedMore, kBad };
+  Step read_bulk(std::string_view data);
+  Step read_item(std::string_view data);
+  Step read_length(char type, std::string_view line);
+  Step bad(std::string error);
+  void close_arrays();
+  void reset();
+
   ReplyLimits limits_;
   size_t position_ = 0;
-  size_t bulk_left_ = 0;            // bytes of the current bulk (with CRLF) not yet seen
-  std::vector<size_t> open_;        // elements left of each open array
+  size_t line_scanned_ = 0;  // no line end before this offset
+  bool complete_ = false;
+  size_t bulk_left_ = 0;      // bytes of the current bulk (with CRLF) not yet seen
+  std::vector<size_t> open_;  // elements left of each open array
   size_t size_ = 0;
   size_t expected_bytes_ = 0;
   std::string error_;
@@ -52,7 +61,7 @@ class ReplyParser {
 struct Reply {
   enum class Type { kStatus, kError, kInteger, kBulk, kNil, kArray };
   Type type = Type::kNil;
-  std::string text;          // status, error (without the sign), bulk
+  std::string text;  // status, error (without the sign), bulk
   int64_t integer = 0;
   std::vector<Reply> elements;
 

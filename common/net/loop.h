@@ -53,13 +53,16 @@ class Stream {
   // on_drained is called on falling below `low` after having been above `high`. Default 64 KiB, 1 MiB.
   virtual void set_marks(size_t low, size_t high) = 0;
 
-  // While paused nothing is read (TCP back-pressure towards the peer) and on_data is not called. After
-  // resume, bytes already received are presented on the next turn.
+  // While paused nothing is read (TCP back-pressure towards the peer) and on_data is not called; that
+  // the peer closed is noticed after resume. After resume, bytes already received are presented on the
+  // next turn.
   virtual void pause_reading() = 0;
   virtual void resume_reading() = 0;
 
   virtual void close() = 0;             // at once; no further handler call
-  virtual void close_after_flush() = 0;  // stops reading, closes when the output is sent; no further handler call
+  // Stops reading, closes when the output is sent (or after 10 s); no further handler call. The object
+  // may be destroyed at once: here the output is sent nevertheless.
+  virtual void close_after_flush() = 0;
 
   virtual std::string peer() const = 0;   // "127.0.0.1:4711"
   virtual std::string local() const = 0;

@@ -1,4 +1,4 @@
-// The real loop, on libuv. libuv's headers are included by uv_loop.cc alone.
+// The real loop, on libuv. libuv's headers are included by uv_internal.h alone, for uv_*.cc.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,12 @@
 // The storage engine: one RocksDB whose WAL is the replication log (DESIGN 5.1, 5.2).
 //
-// Log sequence ("seq"): ours, one a committed batch, dense, starting at 1; carried in the batch as log
-// data together with the wall time in milliseconds. RocksDB's own sequence numbers are never shown.
-// The order of seq is the order of the WAL and the order in which readers see the batches.
+// Log sequence ("seq"): ours, one a committed batch, dense, starting at 1; carried in the batch as
+// log data together with the wall time in milliseconds. RocksDB's own sequence numbers are never
+// shown. The order of seq is the order of the WAL and the order in which readers see the batches.
 //
-// The gate: one mutex through which every change goes. Inside it the slot's flags are checked, seq is
-// given, the batch is written, slot_seq and the backlog are updated. With sync `always` the caller
-// waits, outside the gate, for a group fsync before it is told of success.
+// The gate: one mutex through which every change goes. Inside it the slot's flags are checked, seq
+// is given, the batch is written, slot_seq and the backlog are updated. With sync `always` the
+// caller waits, outside the gate, for a group fsync before it is told of success.
 //
 // Thread-safe unless a method says otherwise. Only engine/ and types/ include rocksdb/.
 #pragma once
@@ -20,11 +20,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/ops/log.h"
+#include "storage_node/engine/key_locks.h"
+#include "storage_node/engine/scan_cursors.h"
 #include "storage_node/engine/write_txn.h"
 
 namespace rocksdb {
@@ -41,10 +44,17 @@ struct EngineOptions {
   SyncPolicy sync = SyncPolicy::kNo;
   size_t write_buffer_bytes = 64UL << 20;
   size_t block_cache_bytes = 256UL << 20;
-  size_t backlog_bytes = 32UL << 20;     // recent batches kept in memory for attached replicas
-  size_t wal_keep_bytes = 4UL << 30;     // WAL kept on disk for replicas that lag
+  size_t backlog_bytes = 32UL << 20;  // recent batches kept in memory for attached replicas
+  size_t wal_keep_bytes = 4UL << 30;  // WAL kept on disk for replicas that lag
   int64_t wal_keep_seconds = 24 * 3600;
   int background_threads = 2;
+  // With kAlways: commit() and apply() wait for the fsync. False: the caller waits with
+  // wait_synced() before it tells anybody (the server: once a loop turn).
+  bool sync_in_commit = true;
+  // Writes are refused while the disk has less than this left, so that RocksDB itself never hits
+  // the end.
+  int64_t reserve_bytes = 32L << 20;
+  bool expire_actively = true;  // the background task that removes expired keys of own slots
 };
 
 // A consistent view. Engine::snapshot() makes one; must die before the engine.
@@ -57,6 +67,7 @@ class ReadView {
 
  private:
   friend class Engine;
+  ReadView() = default;
   class Engine* engine_ = nullptr;
   const rocksdb::Snapshot* snapshot_ = nullptr;
   uint64_t seq_ = 0;
@@ -66,7 +77,8 @@ class ReadView {
 struct LogEntry {
   enum class Kind : uint8_t {
     kWrite = 1,
-    kReload = 2,   // a slot was ingested from files: its content is not in the log, replicas fetch `slots` again
+    kReload = 2,  // a slot was ingested from files: its content is not in the log, replicas fetch
+                  // `slots` again
   };
   uint64_t seq = 0;
   int64_t time_ms = 0;  // wall clock of the node that took the write first
@@ -89,12 +101,15 @@ class Gate {
   uint64_t slot_seq(int slot) const;
   void set_flags(int slot, uint8_t flags);  // replaces
   uint8_t flags(int slot) const;
-  // A lease: the kSlotFenced flag of the slot stops counting at this monotonic time, without anybody's
-  // doing (checked by every write). 0: no end.
+  // A lease: the kSlotFenced flag of the slot stops counting at this monotonic time, without
+  // anybody's doing (checked by every write). 0: no end.
   void set_fence_until(int slot, int64_t mono_us);
   int64_t fence_until(int slot) const;
-  // Writes node records in one batch, with fsync if `synced`. nullopt value erases. May be called once
-  // or more; each call is atomic and durable (if synced) when it returns.
+  // The RESP errors (without '-') that writes and reads of the slot get instead of the general ones
+  // while it is fenced, or its reads refused. Empty: general.
+  void set_refusal(int slot, std::string write_text, std::string read_text);
+  // Writes node records in one batch, with fsync if `synced`. nullopt value erases. May be called
+  // once or more; each call is atomic and durable (if synced) when it returns.
   Status write_sys(const std::vector<std::pair<std::string, std::optional<std::string>>>& records,
                    bool synced);
 
@@ -106,8 +121,8 @@ class Gate {
 
 // A replicated batch to apply. Positions are saved in the same RocksDB batch as the data.
 struct ApplyRequest {
-  // Full replica: the master's seq, which becomes ours (must be last_seq()+1 or, after a copy, larger).
-  // nullopt: a followed slot's batch, which gets a seq of our own log.
+  // Full replica: the master's seq, which becomes ours (must be last_seq()+1 or, after a copy,
+  // larger). nullopt: a followed slot's batch, which gets a seq of our own log.
   std::optional<uint64_t> as_seq;
   int64_t time_ms = 0;
   std::vector<WriteOp> ops;  // may be empty when only sys records change
@@ -117,34 +132,40 @@ struct ApplyRequest {
 class Engine {
  public:
   // Errors name the folder and the way out: not ours, newer format, damaged, locked, disk full.
-  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options, const Clock& clock, Log log);
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options, const Clock& clock,
+                                              Log log);
   ~Engine();
 
   // ---- reading
   // nullopt: not there. Checked errors (I/O, corruption) come as Status.
-  Result<std::optional<std::string>> get(Cf cf, std::string_view key, const ReadView* view = nullptr);
+  Result<std::optional<std::string>> get(Cf cf, std::string_view key,
+                                         const ReadView* view = nullptr);
   // Positioned before begin; iterate while Valid() (bounded by end). Must die before the engine.
   std::unique_ptr<rocksdb::Iterator> scan(Cf cf, std::string_view begin, std::string_view end,
                                           const ReadView* view = nullptr);
   ReadView snapshot();  // taken inside the gate: exact seq
 
   // ---- writing
-  // Commits a client's write; returns its seq (or the last one, for an empty txn). kRefused: a slot is
-  // fenced or followed; the text is the RESP error to send. kNoSpace/kIO: nothing was written.
+  // Commits a client's write; returns its seq (or the last one, for an empty txn). kRefused: a slot
+  // is fenced or followed; the text is the RESP error to send. kNoSpace/kIO: nothing was written.
   Result<uint64_t> commit(const WriteTxn& txn);
+  Result<uint64_t> commit(WriteTxn&& txn);  // cheaper: the operations move to the backlog
+  // kAlways with sync_in_commit off: returns when everything up to `seq` is on disk. Else at once.
+  Status wait_synced(uint64_t seq);
   // Commits a replica's batch, whatever the flags.
   Result<uint64_t> apply(const ApplyRequest& request);
   // The exclusive section: no write is in progress while fn runs, and none starts.
   Status with_gate(const std::function<Status(Gate&)>& fn);
 
   // ---- log
-  uint64_t last_seq() const;              // newest committed
-  uint64_t slot_seq(int slot) const;      // last batch that touched the slot; after a start, conservatively last_seq()
-  uint64_t oldest_seq() const;            // oldest batch still readable
+  uint64_t last_seq() const;  // newest committed
+  uint64_t slot_seq(int slot)
+      const;  // last batch that touched the slot; after a start, conservatively last_seq()
+  uint64_t oldest_seq() const;  // oldest batch still readable
   // Entries with seq > after, in order, until max_bytes. Empty: none yet. kNotFound: purged.
   Result<std::vector<LogEntry>> read_log(uint64_t after, size_t max_bytes);
-  // `fn` is called after each commit, on the committing thread, outside the gate; must be quick (post).
-  // Returns an id for unsubscribe, after which fn is not running and will not run.
+  // `fn` is called after each commit, on the committing thread, outside the gate; must be quick
+  // (post). Returns an id for unsubscribe, after which fn is not running and will not run.
   int subscribe(std::function<void(uint64_t seq)> fn);
   void unsubscribe(int id);
   // WAL needed by a replica or a running copy is kept from this seq on; 0 drops the claim.
@@ -153,18 +174,25 @@ class Engine {
   // ---- slots as a whole
   struct SstChunk {
     Cf cf;
-    std::string bytes;   // one SST file, at most about chunk_bytes
+    std::string bytes;  // one SST file, at most about chunk_bytes
     uint64_t entries;
   };
   // Streams all dbs of a slot as SST files under `view`, in key order by column family.
   Status export_slot(int slot, const ReadView& view, size_t chunk_bytes,
                      const std::function<Status(SstChunk)>& sink);
-  // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family; they are
-  // moved), writes the sys records, synced, in this order. Raises slot_seq and logs a kReload entry.
-  // as_seq as in ApplyRequest.
+  // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family;
+  // they are moved), writes the sys records, synced, in this order. Raises slot_seq and logs a
+  // kReload entry. as_seq as in ApplyRequest.
   Status replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
-                      const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
-  int64_t key_count(int db, int slot) const;   // user keys, expired ones not yet removed included
+                      const std::vector<std::pair<std::string, std::optional<std::string>>>& sys,
+                      std::optional<uint64_t> as_seq = std::nullopt);
+  // For replica/: a full replica after its first copy. The log so far was this node's own and ends;
+  // numbering goes on from `seq` (may be LOWER than last_seq()), so that the next apply has as_seq
+  // == seq+1. Older entries are no longer readable (oldest_seq() == seq+1), every slot_seq becomes
+  // seq. Synced, with the sys records in the same batch; survives a restart.
+  Status reset_log(uint64_t seq,
+                   const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
+  int64_t key_count(int db, int slot) const;  // user keys, expired ones not yet removed included
   int64_t key_count(int db) const;
 
   // ---- node records (kSys)
@@ -172,20 +200,32 @@ class Engine {
   std::vector<std::pair<std::string, std::string>> scan_sys(const std::string& prefix);
 
   // ---- versions and time
-  uint64_t next_version();                 // unique and rising on this node
-  void raise_version(uint64_t at_least);   // above every version copied or replicated
+  uint64_t next_version();                // unique and rising on this node
+  void raise_version(uint64_t at_least);  // above every version copied or replicated
   // The time by which keys expire: never goes back; own clock, unless a master's time counts for a
   // followed slot (DESIGN 5.3 Time).
   int64_t expiry_now_ms(int slot) const;
   void raise_master_time(int64_t time_ms, const SlotSet& followed);
 
-  uint8_t slot_flags(int slot) const;      // with a run-out lease already taken off
+  uint8_t slot_flags(int slot) const;  // with a run-out lease already taken off
+  // The RESP error a client's write (or read) of the slot gets now; empty: it is allowed.
+  std::string write_refusal(int slot) const;
+  std::string read_refusal(int slot) const;
+  // Every command on a key, from its first read to its commit, holds the key's lock.
+  KeyLocks& key_locks();
+  ScanCursors& scan_cursors() { return scan_cursors_; }
+  // Removes keys of own slots that are expired, looking at `budget` metas from where the last call
+  // ended; returns how many it removed. The background task's step.
+  Result<int64_t> expire_step(int64_t budget);
   Status flush_wal(bool synced);
   std::string dir() const;
   struct Stats {
     uint64_t wal_bytes = 0;
     uint64_t disk_bytes = 0;
     uint64_t memtable_bytes = 0;
+    uint64_t expired_keys = 0;  // removed by the expiry task since the start
+    bool disk_full = false;
+    std::vector<std::pair<std::string, uint64_t>> log_claims;  // keep_log_from
   };
   Stats stats() const;
 
@@ -195,6 +235,7 @@ class Engine {
   struct State;
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
+  ScanCursors scan_cursors_;
 };
 
 }  // namespace sf

@@ -1,11 +1,13 @@
-// Where things are in RocksDB (DESIGN 5.1). Every key of every column family, except kSys, begins with
+// Where things are in RocksDB (DESIGN 5.1). Every key of every column family, except kSys, begins
+// with
 //   prefix = db (1 byte) | slot (2 bytes, big endian)
 // so a slot of a db is one contiguous range everywhere.
 //
 //   kMeta  prefix | user key                                  -> meta value (types/meta.h)
-//   kData  prefix | key length (4, big endian) | user key | version (8, big endian) | field -> value
-//   kScore prefix | key length (4) | user key | version (8) | score (8, sortable) | member  -> ""
-//   kSys   "name"                                             -> node's own records, never replicated
+//   kData  prefix | key length (4, big endian) | user key | version (8, big endian) | field ->
+//   value kScore prefix | key length (4) | user key | version (8) | score (8, sortable) | member ->
+//   "" kSys   "name"                                             -> node's own records, never
+//   replicated
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,7 @@ namespace sf {
 
 enum class Cf : uint8_t { kMeta = 0, kData = 1, kScore = 2, kSys = 3 };
 inline constexpr int kCfCount = 4;
-inline constexpr int kDbCount = 16;           // SELECT 0..15, as codis-proxy opens them
+inline constexpr int kDbCount = 16;  // SELECT 0..15, as codis-proxy opens them
 inline constexpr size_t kPrefixBytes = 3;
 
 std::string slot_prefix(int db, int slot);
@@ -37,7 +39,8 @@ bool parse_meta_key(std::string_view stored, int* db, int* slot, std::string_vie
 bool parse_data_key(std::string_view stored, int* db, int* slot, std::string_view* user_key,
                     uint64_t* version, std::string_view* rest);
 
-// Doubles to 8 bytes that sort as the numbers do (-inf first, +inf last; no NaN; -0 as 0), and back.
+// Doubles to 8 bytes that sort as the numbers do (-inf first, +inf last; no NaN; -0 as 0), and
+// back.
 uint64_t sortable_score(double score);
 double score_of(uint64_t sortable);
 

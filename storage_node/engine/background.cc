@@ -1,0 +1,91 @@
+// The engine's own thread: fsync once a second, and removing expired keys.
+#include <algorithm>
+#include <chrono>
+
+#include "common/base/strings.h"
+#include "storage_node/engine/engine_state.h"
+#include "storage_node/engine/meta_peek.h"
+#include "storage_node/engine/rocks_status.h"
+
+namespace sf {
+
+namespace {
+
+constexpr int64_t kTickMs = 100;
+constexpr int64_t kMetasATick = 20'000;  // about 5 % of one core while a pass runs
+constexpr int64_t kSyncTicks = 10;
+constexpr int64_t kIdleTicks = 50;  // between passes
+
+}  // namespace
+
+void Engine::State::run_background(Engine& engine) {
+  std::unique_lock lock(background_mutex);
+  int64_t idle = kIdleTicks;
+  for (int64_t tick = 1; !stopping; ++tick) {
+    background_wake.wait_for(lock, std::chrono::milliseconds(kTickMs), [this] { return stopping; });
+    if (stopping) return;
+    lock.unlock();
+    if (options.sync == SyncPolicy::kEverySecond && tick % kSyncTicks == 0) {
+      const Status synced = sync_until(last_seq);
+      if (!synced) log.error(synced.text());
+    }
+    if (options.expire_actively && --idle <= 0) {
+      const Result<int64_t> removed = engine.expire_step(kMetasATick);
+      if (!removed) log.warning(cat("removing expired keys: ", removed.status().text()));
+      const std::lock_guard expiring(expire_mutex);
+      if (!removed || expire_cursor.empty()) idle = kIdleTicks;
+    }
+    lock.lock();
+  }
+}
+
+// True if the key was there, expired, and is gone now.
+Result<bool> Engine::State::expire_key(Engine& engine, const std::string& stored) {
+  const int db = db_of_stored(stored);
+  const int slot = slot_of_stored(stored);
+  const KeyLocks::Held held = key_locks.lock(db, std::string_view(stored).substr(kPrefixBytes));
+  Result<std::optional<std::string>> value = engine.get(Cf::kMeta, stored);
+  if (!value) return value.status();
+  MetaPeek meta;
+  if (!*value || !peek_meta(**value, &meta)) return false;
+  if (meta.expire_ms == 0 || meta.expire_ms > engine.expiry_now_ms(slot)) return false;
+  WriteTxn txn;
+  txn.erase(Cf::kMeta, stored);
+  txn.count_keys(db, slot, -1);
+  const Result<uint64_t> done = engine.commit(std::move(txn));
+  if (done) return true;
+  if (done.status().code() == Code::kRefused) return false;  // fenced or followed meanwhile
+  return done.status();
+}
+
+Result<int64_t> Engine::expire_step(int64_t budget) {
+  State& s = *state_;
+  const std::lock_guard lock(s.expire_mutex);
+  std::vector<std::string> expired;
+  {
+    rocksdb::ReadOptions read;
+    read.fill_cache = false;
+    const std::unique_ptr<rocksdb::Iterator> it(s.rocks()->NewIterator(read, s.handle(Cf::kMeta)));
+    for (it->Seek(s.expire_cursor); it->Valid() && budget > 0; it->Next(), --budget) {
+      const std::string_view key(it->key().data(), it->key().size());
+      const int slot = slot_of_stored(key);
+      if (slot < 0 || slot >= kSlotCount) continue;
+      MetaPeek meta;
+      if (!peek_meta({it->value().data(), it->value().size()}, &meta)) continue;
+      if (meta.expire_ms == 0 || slot_flags(slot) != 0) continue;
+      if (meta.expire_ms <= expiry_now_ms(slot)) expired.emplace_back(key);
+    }
+    if (!it->status().ok()) return to_status(it->status(), "scanning for expired keys");
+    s.expire_cursor = it->Valid() ? it->key().ToString() : std::string();
+  }
+  int64_t removed = 0;
+  for (const std::string& key : expired) {
+    const Result<bool> gone = s.expire_key(*this, key);
+    if (!gone) return gone.status();
+    removed += *gone ? 1 : 0;
+  }
+  s.expired_keys += static_cast<uint64_t>(removed);
+  return removed;
+}
+
+}  // namespace sf

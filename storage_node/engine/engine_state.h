@@ -1,0 +1,148 @@
+// The inside of Engine, shared by the files of this folder only.
+#pragma once
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/transaction_log.h>
+#include <rocksdb/write_batch.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <shared_mutex>
+#include <thread>
+
+#include "storage_node/engine/engine.h"
+#include "storage_node/engine/key_counts.h"
+
+namespace sf {
+
+inline constexpr std::string_view kSysPrefix = "engine/";  // records of the engine itself in kSys
+inline constexpr std::string_view kLastSeqRecord = "engine/last_seq";
+inline constexpr std::string_view kVersionRecord = "engine/version";
+inline constexpr std::string_view kFormatRecord = "engine/format";
+inline constexpr uint64_t kIndexEvery = 256;     // batches between two points of the log index
+inline constexpr uint64_t kLastSeqEvery = 4096;  // batches between two last_seq records
+
+using SysRecords = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+struct Engine::State {
+  State(const EngineOptions& opts, const Clock& clk, Log lg)
+      : options(opts), clock(clk), log(std::move(lg)) {}
+
+  // ---- set in open, constant afterwards
+  const EngineOptions options;
+  const Clock& clock;
+  const Log log;
+  std::shared_ptr<rocksdb::Cache> cache;
+  rocksdb::Options table_options;  // of a data family, for SST files written outside the DB
+  std::atomic<rocksdb::DB*> open_db_ptr{
+      nullptr};  // atomic: compaction filters ask before open() returns
+  std::array<rocksdb::ColumnFamilyHandle*, kCfCount> families{};
+
+  // ---- the gate
+  std::mutex gate;
+  std::atomic<uint64_t> last_seq{0};
+  std::array<std::atomic<uint64_t>, kSlotCount> slot_seq{};
+  std::array<std::atomic<uint8_t>, kSlotCount> flags{};
+  std::array<std::atomic<int64_t>, kSlotCount> fence_until{};
+  KeyCounts counts;
+  uint64_t batches_since_record = 0;  // under gate
+  std::atomic<bool> disk_full{false};
+  int64_t next_space_check_us = 0;  // under gate
+  struct Refusal {
+    std::string write_text;
+    std::string read_text;
+  };
+  mutable std::mutex refusal_mutex;  // inside the gate's
+  std::map<int, Refusal> refusals;
+
+  // ---- log
+  std::mutex log_mutex;  // inside the gate's
+  std::deque<LogEntry> backlog;
+  size_t backlog_bytes = 0;
+  std::deque<std::pair<uint64_t, uint64_t>> log_index;  // (our seq, rocksdb seq), ascending
+  uint64_t log_begin = 1;  // the log is dense from here on (a copy or a damaged tail breaks it)
+  struct Cursor {
+    uint64_t after;
+    uint64_t rocks_next;
+    std::unique_ptr<rocksdb::TransactionLogIterator> iterator;
+  };
+  std::map<std::string, uint64_t> claims;
+  std::mutex cursor_mutex;      // never taken inside the gate
+  std::vector<Cursor> cursors;  // where recent readers of the WAL stopped
+
+  std::shared_mutex subscribers_mutex;
+  std::vector<std::pair<int, std::function<void(uint64_t)>>> subscribers;
+  std::atomic<int> subscriber_count{0};
+  int next_subscriber = 1;
+
+  // ---- fsync
+  std::mutex sync_mutex;
+  std::condition_variable sync_done;
+  uint64_t synced_seq = 0;
+  bool syncing = false;
+
+  // ---- versions and time
+  std::mutex version_mutex;
+  uint64_t version_next = 1;
+  uint64_t version_reserved = 1;  // persisted: versions below it may be in use
+  mutable std::atomic<int64_t> own_time{0};
+  std::array<std::atomic<int64_t>, kSlotCount> slot_time{};
+
+  KeyLocks key_locks;
+
+  // ---- background thread: everysec fsync, expiry, space checks
+  std::mutex background_mutex;
+  std::condition_variable background_wake;
+  bool stopping = false;
+  std::thread background;
+  std::string expire_cursor;  // expire_step; under expire_mutex
+  std::mutex expire_mutex;
+  std::atomic<uint64_t> expired_keys{0};
+
+  rocksdb::DB* rocks() const { return open_db_ptr.load(std::memory_order_acquire); }
+  rocksdb::ColumnFamilyHandle* handle(Cf family) const {
+    return families[static_cast<size_t>(family)];
+  }
+
+  // open.cc
+  Status open_db();
+  Status check_format();
+  Status recount_keys();
+  void close_db();
+  // log_reader.cc
+  Status recover_log();
+  void copy_backlog(uint64_t after, size_t max_bytes, std::vector<LogEntry>* out) const;
+  // gate.cc; the gate is held in all of these
+  Status check_disk();
+  Status write_batch(rocksdb::WriteBatch& batch, bool synced);
+  Status write_sys(const SysRecords& records, bool synced);
+  void add_sys(rocksdb::WriteBatch& batch, const SysRecords& records) const;
+  void add_ops(rocksdb::WriteBatch& batch, const std::vector<WriteOp>& ops) const;
+  void add_last_seq(rocksdb::WriteBatch& batch, uint64_t seq) const;
+  // Gives the batch its place in the log and writes it. On success last_seq is `seq`.
+  Status write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int64_t time_ms,
+                      LogEntry::Kind kind, const SlotSet& slots, bool synced);
+  void remember(LogEntry entry);
+  bool wants_backlog() const { return subscriber_count.load(std::memory_order_relaxed) != 0; }
+  std::string refusal(int slot, bool read) const;
+  Status refuse_write(int slot) const;
+  Status refuse_writes(const WriteTxn& txn) const;
+  void raise_slot_seq(const WriteTxn& txn, uint64_t seq);
+  // gate.cc, outside the gate
+  Status after_commit(uint64_t seq);
+  Status sync_until(uint64_t seq);
+  void notify(uint64_t seq);
+  int64_t own_now_ms() const;
+  Status reserve_versions(uint64_t up_to);  // version_mutex held
+  // slot_files.cc
+  Status wipe_slot(Engine& engine, int slot);
+  Status ingest(const std::vector<std::pair<Cf, std::string>>& files);
+  Result<uint64_t> recount_slot(Engine& engine, int slot);
+  // background.cc
+  Result<bool> expire_key(Engine& engine, const std::string& stored);
+  void run_background(Engine& engine);
+};
+
+}  // namespace sf

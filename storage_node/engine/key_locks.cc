@@ -1,0 +1,78 @@
+#include "storage_node/engine/key_locks.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sf {
+
+KeyLocks::Held::Held(Held&& other) noexcept
+    : locks_(std::exchange(other.locks_, nullptr)),
+      all_(other.all_),
+      one_(other.one_),
+      stripes_(std::move(other.stripes_)) {}
+
+KeyLocks::Held& KeyLocks::Held::operator=(Held&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  locks_ = std::exchange(other.locks_, nullptr);
+  all_ = other.all_;
+  one_ = other.one_;
+  stripes_ = std::move(other.stripes_);
+  return *this;
+}
+
+void KeyLocks::Held::release() {
+  if (locks_ == nullptr) return;
+  if (all_) {
+    for (Stripe& stripe : locks_->stripes_) stripe.mutex.unlock();
+  } else if (stripes_.empty()) {
+    locks_->stripes_[one_].mutex.unlock();
+  } else {
+    for (const uint16_t stripe : stripes_) locks_->stripes_[stripe].mutex.unlock();
+  }
+  locks_ = nullptr;
+}
+
+uint16_t KeyLocks::stripe_of(int db, std::string_view key) {
+  return static_cast<uint16_t>(
+      XXH3_64bits_withSeed(key.data(), key.size(), static_cast<XXH64_hash_t>(db)) % kStripes);
+}
+
+KeyLocks::Held KeyLocks::lock(int db, std::string_view key) {
+  Held held;
+  held.one_ = stripe_of(db, key);
+  stripes_[held.one_].mutex.lock();
+  held.locks_ = this;
+  return held;
+}
+
+KeyLocks::Held KeyLocks::lock(int db, std::span<const std::string_view> keys) {
+  if (keys.size() == 1) return lock(db, keys[0]);
+  std::vector<uint16_t> stripes;
+  stripes.reserve(keys.size());
+  for (const std::string_view key : keys) stripes.push_back(stripe_of(db, key));
+  return lock_stripes(std::move(stripes));
+}
+
+KeyLocks::Held KeyLocks::lock_stripes(std::vector<uint16_t> stripes) {
+  Held held;
+  std::sort(stripes.begin(), stripes.end());
+  stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  if (stripes.empty()) return held;
+  for (const uint16_t stripe : stripes) stripes_[stripe].mutex.lock();
+  held.stripes_ = std::move(stripes);
+  held.locks_ = this;
+  return held;
+}
+
+KeyLocks::Held KeyLocks::lock_all() {
+  Held held;
+  for (Stripe& stripe : stripes_) stripe.mutex.lock();
+  held.all_ = true;
+  held.locks_ = this;
+  return held;
+}
+
+}  // namespace sf

@@ -14,7 +14,7 @@ namespace sf {
 
 class ConfigFile {
  public:
-  // A line without " : " or a key given twice is refused with its line number.
+  // A line without a colon or a key given twice is refused with its line number. The value may be empty.
   static Result<ConfigFile> load(const std::string& path);
   static Result<ConfigFile> parse(std::string_view text, std::string_view name);
 
@@ -22,6 +22,7 @@ class ConfigFile {
   void set(std::string_view key, std::string_view value);  // replaces in place, or appends
   void erase(std::string_view key);
   std::vector<std::string> keys() const;
+  int line_of(std::string_view key) const;  // from 1; 0 if it is not there
   std::string text() const;
   Status save(const std::string& path) const;  // atomically: temporary file, fsync, rename
 

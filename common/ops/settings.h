@@ -2,6 +2,7 @@
 // flags `--name value`. The same names in both (Pika's style: port, bind, dir, threads, requirepass).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ class Settings {
   const std::vector<SettingSpec>& specs() const { return specs_; }
 
  private:
+  const SettingSpec* find(std::string_view name) const;
+  Status load(const std::string& path);
+
   std::vector<SettingSpec> specs_;
   std::map<std::string, std::string, std::less<>> values_;
   std::map<std::string, bool, std::less<>> given_;

@@ -30,6 +30,12 @@ int64_t ArgReader::next_int_in(int64_t low, int64_t high, std::string_view range
   return low;
 }
 
+int64_t ArgReader::next_count(std::string_view error) {
+  int64_t value = next_int(error);
+  if (value < 0) fail(error);
+  return ok() ? value : 0;
+}
+
 double ArgReader::next_double(std::string_view error) {
   std::string_view text = next();
   if (!ok()) return 0;

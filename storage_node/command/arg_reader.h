@@ -33,6 +33,8 @@ class ArgReader {
   int64_t next_int(std::string_view error = kNotInteger);
   // kNotInteger if it is no integer, `range_error` if it is outside [low, high].
   int64_t next_int_in(int64_t low, int64_t high, std::string_view range_error);
+  // A count, 0 or more: kMustBePositive for anything else, as SPOP and LPOP say it.
+  int64_t next_count(std::string_view error = kMustBePositive);
   double next_double(std::string_view error = kNotFloat);
 
   // Consumes the next argument if it is this word, in any case, and `values` more follow it.

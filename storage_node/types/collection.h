@@ -22,6 +22,7 @@ class Collection {
   KeyType type() const { return meta_.type; }
   bool exists() const { return meta_.size != 0; }
   uint64_t size() const { return meta_.size; }
+  uint64_t version() const { return meta_.version; }
   KeyTxn& keys() { return keys_; }
 
   // Entries of kData, own writes included.

@@ -179,7 +179,7 @@ Status KeyTxn::commit() {
   if (!ok()) return status_;
   for (auto& collection : collections_) collection->save();
   if (txn_.empty()) return Status::ok();
-  auto committed = engine_.commit(txn_);
+  auto committed = engine_.commit(std::move(txn_));
   if (!committed) fail(committed.status());
   return status_;
 }

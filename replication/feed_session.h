@@ -1,0 +1,172 @@
+// The master's side of one replication connection, as pure logic: step(event, now) -> actions. The
+// shell (storage_node/replica/feed.h) owns the socket, the log and the exports; the simulation
+// replays it.
+//
+//   kWaiting --Sync--> kOpen --stream--> kStreaming --reload entry--> kOpen (waits for fetch,
+//   stream)
+//        any --error, silence, log purged--> kClosed
+//
+// One thread. Actions are carried out in order; ReadLog is answered by LogRead or LogPurged, Export
+// by any number of ExportChunk and one ExportDone or ExportFailed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "replication/history.h"
+#include "replication/wire.h"
+
+namespace sf {
+
+struct FeedLimits {
+  int64_t ping_us = 1'000'000;      // a message at least this often
+  int64_t silence_us = 10'000'000;  // a replica silent for longer is cut
+  uint64_t behind_max = 0;          // 0: no limit but the log's own
+};
+
+namespace feed {
+
+// ---- events
+// What the master's log looks like at the moment a replica asks.
+struct Asked {
+  wire::Sync sync;
+  HistoryChain chain;
+  uint64_t last_seq = 0;
+  uint64_t oldest_seq = 1;  // oldest batch still readable
+  uint64_t floor = 0;  // below it the log here lacks parts (this node is a replica that was copied)
+  bool mirror = false;    // this node is itself a full replica: a peer may be ahead of it
+  std::string not_ready;  // not empty: nobody is served now, and why
+  std::string run_id;
+};
+struct Said {
+  wire::FromReplica message;
+};
+struct LogMoved {};  // there may be new batches or histories
+struct LogRead {
+  struct Entry {
+    wire::Record record;  // all operations, unfiltered
+    bool reload = false;
+    SlotSet reload_slots;
+  };
+  std::vector<Entry> entries;  // empty: none after what was asked
+  std::vector<History>
+      histories;  // those after the last one known to the session, read after the entries
+  int64_t wall_ms = 0;
+  uint64_t version = 0;
+};
+struct LogPurged {};
+struct ExportChunk {
+  int slot = 0;
+  uint8_t family = 0;
+  uint64_t entries = 0;
+  std::string_view bytes;
+};
+struct ExportDone {
+  int slot = 0;
+  Position at;  // its history was read after the snapshot was taken
+  uint64_t version = 0;
+  std::vector<History> histories;  // as in LogRead
+};
+struct ExportFailed {
+  Status why;
+};
+struct Room {
+  bool room = true;  // false: the output is over its high mark
+};
+struct Tick {
+  int64_t wall_ms = 0;
+};
+using Event = std::variant<Asked, Said, LogMoved, LogRead, LogPurged, ExportChunk, ExportDone,
+                           ExportFailed, Room, Tick>;
+
+// ---- actions
+struct Send {
+  std::string bytes;
+};
+struct ReadLog {
+  uint64_t after = 0;
+};
+struct Export {
+  int slot = 0;
+};
+struct KeepLog {
+  uint64_t from = 0;  // batches after it are needed
+};
+struct Close {
+  Status why;
+};
+using Action = std::variant<Send, ReadLog, Export, KeepLog, Close>;
+
+}  // namespace feed
+
+class FeedSession {
+ public:
+  explicit FeedSession(FeedLimits limits, int64_t now_us) : limits_(limits), heard_us_(now_us) {}
+
+  // `now_us` is monotonic.
+  std::vector<feed::Action> step(const feed::Event& event, int64_t now_us);
+
+  enum class State { kWaiting, kOpen, kStreaming, kClosed };
+  State state() const { return state_; }
+  bool full() const { return sync_.full; }
+  const wire::Sync& peer() const { return sync_; }
+  const SlotSet& slots() const { return slots_; }
+  uint64_t sent() const { return sent_; }
+  uint64_t acked() const { return ack_.applied; }
+  uint64_t synced() const { return ack_.synced; }
+  bool exporting() const { return exporting_; }
+  const std::string& history() const { return chain_.current(); }
+
+ private:
+  using Actions = std::vector<feed::Action>;
+  void on(const feed::Asked& event, Actions& out);
+  void on(const feed::Said& event, Actions& out);
+  void on(const feed::LogMoved& event, Actions& out);
+  void on(const feed::LogRead& event, Actions& out);
+  void on(const feed::LogPurged& event, Actions& out);
+  void on(const feed::ExportChunk& event, Actions& out);
+  void on(const feed::ExportDone& event, Actions& out);
+  void on(const feed::ExportFailed& event, Actions& out);
+  void on(const feed::Room& event, Actions& out);
+  void on(const feed::Tick& event, Actions& out);
+  void said(const wire::Sync& message, Actions& out);
+  void said(const wire::Fetch& message, Actions& out);
+  void said(const wire::StreamFrom& message, Actions& out);
+  void said(const wire::Ack& message, Actions& out);
+  void said(const wire::Drop& message, Actions& out);
+
+  void send(const wire::FromMaster& message, Actions& out);
+  void refuse(bool retry, std::string text, Actions& out);
+  void close(Status why, Actions& out);
+  void want_log(Actions& out);
+  void want_export(Actions& out);
+  Status announce(const std::vector<History>& histories, Actions& out);
+  bool add_entry(const feed::LogRead::Entry& entry, std::string& records);
+
+  FeedLimits limits_;
+  State state_ = State::kWaiting;
+  wire::Sync sync_;
+  SlotSet slots_;
+  HistoryChain chain_;  // as announced to the replica
+  uint64_t sent_ = 0;   // the stream was sent up to here
+  wire::Ack ack_;
+  bool reading_ = false;
+  bool more_ = false;  // LogMoved while reading or without room
+  bool room_ = true;
+  std::deque<int> fetches_;
+  bool exporting_ = false;
+  uint64_t export_chunks_ = 0;
+  uint64_t export_bytes_ = 0;
+  uint64_t export_entries_ = 0;
+  int64_t now_us_ = 0;
+  int64_t heard_us_ = 0;
+  int64_t sent_us_ = 0;
+};
+
+}  // namespace sf

@@ -1,1 +1,0 @@
-// Placeholder translation unit is replaced by the module itself.

@@ -1,0 +1,168 @@
+// What master and replica say to each other, on the normal port. Every message is a RESP array of
+// bulk strings, its first element the word; numbers are decimal text. Either side closes on
+// anything else.
+//
+//   replica                                              master
+//   AUTH <password>                                      +OK | -ERR ...     (only with masterauth)
+//   REPLICATION SYNC <protocol> <run id> <port> full|slots {<slots> <history>|- <seq>}...
+//                                                        hello <protocol> <run id> <seq> <chain>
+//                                                        <keep>|- <copy>|-
+//                                                     or refuse retry|final <text>   and closes
+//   fetch <slot>                  (any number)           {chunk <slot> <family> <entries> <xxh64>
+//   <bytes>}...
+//                                                        copydone <slot> <history> <seq> <version>
+//                                                        <chunks> <bytes> <entries>
+//   stream <history> <seq>                               {frame <from> <to> <time ms> <version>
+//   <records>}...
+//                                                        history <id:parent:fork>        before the
+//                                                        first batch after its fork reload <from>
+//                                                        <seq> <time ms> <slots>   then waits for
+//                                                        `stream`
+//   ack <applied> <synced>        (each second at least) ping <time ms>   (each second without
+//   another message) drop <slots>                                         lost <text>      the log
+//   was purged: copy again; closes
+//
+// `keep`: slots whose position is a prefix of the master's log. `copy`: the others. A chunk is one
+// SST file of one column family under the snapshot named by copydone; `xxh64` 16 hex digits over
+// its bytes. A frame (from, to] is applied only by a replica that stands at `from`. `version`:
+// above every version counter used up to `to`. `records` (empty: nothing for these slots):
+//
+//   record = varint seq, varint time ms, varint ops, op...      ascending seq
+//   op     = kind (1), family (1), varint length + key, varint length + value     as storage_node
+//   WriteOp
+//
+// Keys begin with db (1 byte) | slot (2 bytes, big endian); that much this library knows of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/slots/slot_set.h"
+#include "replication/history.h"
+#include "replication/slot_positions.h"
+
+namespace sf::wire {
+
+inline constexpr int kProtocol = 1;
+
+struct StreamOp {
+  uint8_t kind = 0;  // 1 put, 2 delete, 3 delete range [key, value)
+  uint8_t family = 0;
+  std::string_view key;
+  std::string_view value;
+};
+
+struct Record {
+  uint64_t seq = 0;
+  int64_t time_ms = 0;
+  std::vector<StreamOp> ops;
+};
+
+// ---- replica to master
+struct Sync {
+  int protocol = kProtocol;
+  std::string run_id;
+  int port = 0;  // where the replica listens
+  bool full = false;
+  std::vector<SlotGroup> groups;
+};
+struct Fetch {
+  int slot = 0;
+};
+struct StreamFrom {
+  Position at;
+};
+struct Ack {
+  uint64_t applied = 0;
+  uint64_t synced = 0;
+};
+struct Drop {
+  SlotSet slots;
+};
+using FromReplica = std::variant<Sync, Fetch, StreamFrom, Ack, Drop>;
+
+// ---- master to replica
+struct Hello {
+  int protocol = kProtocol;
+  std::string run_id;
+  uint64_t seq = 0;
+  HistoryChain chain;
+  SlotSet keep;
+  SlotSet copy;
+};
+struct Refuse {
+  bool retry = true;
+  std::string text;
+};
+struct Chunk {
+  int slot = 0;
+  uint8_t family = 0;
+  uint64_t entries = 0;
+  uint64_t checksum = 0;
+  std::string_view bytes;
+};
+struct CopyDone {
+  int slot = 0;
+  Position at;
+  uint64_t version = 0;
+  uint64_t chunks = 0;
+  uint64_t bytes = 0;
+  uint64_t entries = 0;
+};
+struct Frame {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  int64_t time_ms = 0;
+  uint64_t version = 0;
+  std::string_view records;
+};
+struct Reload {
+  uint64_t from = 0;
+  uint64_t seq = 0;
+  int64_t time_ms = 0;
+  SlotSet slots;
+};
+struct NewHistory {
+  History history;
+};
+struct Ping {
+  int64_t time_ms = 0;
+};
+struct Lost {
+  std::string text;
+};
+using FromMaster =
+    std::variant<Hello, Refuse, Chunk, CopyDone, Frame, Reload, NewHistory, Ping, Lost>;
+
+// Append the message. `checksum` of a chunk is computed here.
+void encode(std::string& out, const FromReplica& message);
+void encode(std::string& out, const FromMaster& message);
+void encode_chunk(std::string& out, int slot, uint8_t family, uint64_t entries,
+                  std::string_view bytes);
+
+// kCorrupt names the word. Views point into argv. A chunk's checksum is verified.
+Result<FromReplica> decode_replica(std::span<const std::string_view> argv);
+Result<FromMaster> decode_master(std::span<const std::string_view> argv);
+
+void encode_record(std::string& out, const Record& record);
+Result<std::vector<Record>> decode_records(std::string_view records);
+
+// The slot of a stored key; -1 if it is not a data key.
+int slot_of_key(std::string_view key);
+// The part of `op` that lies in slots for which wanted(slot) is true, appended. A range over
+// several slots is clipped to them: a flush there must not empty what is ours here. The clipped
+// keys live in `arena`.
+struct KeyArena {
+  std::vector<std::unique_ptr<std::string>> keys;
+};
+Status filter_op(const StreamOp& op, const std::function<bool(int)>& wanted, KeyArena& arena,
+                 std::vector<StreamOp>* out);
+
+}  // namespace sf::wire

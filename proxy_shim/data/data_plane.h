@@ -1,5 +1,6 @@
-// The forwarding half of the shim, as the control half sees it. Workers, client sessions and backend
-// connections are behind it (DESIGN 6.5). All methods: control thread(s), blocking where said.
+// The forwarding half of the shim, as the control half sees it. Workers, client sessions and
+// backend connections are behind it (DESIGN 6.5). All methods: control thread(s), blocking where
+// said.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,17 @@ namespace sf {
 
 struct DataPlaneOptions {
   std::string bind = "127.0.0.1";
-  int port = 0;                       // 0: any free one
+  int port = 0;  // 0: any free one
   int threads = 2;
-  std::string password;               // requirepass towards proxies and clients; empty: none
-  std::string run_id;                 // our own, 40 hex digits (trap T9)
+  std::string password;  // requirepass towards proxies and clients; empty: none
+  std::string run_id;    // our own, 40 hex digits (trap T9)
   int64_t backend_timeout_ms = 10'000;
   int64_t connect_timeout_ms = 1'000;
-  size_t client_output_bytes_max = 4UL << 20;    // unread replies of one client; beyond it the client is not read
-  size_t client_requests_max = 10'000;           // unanswered requests of one client; beyond it the client is not read
-  size_t held_requests_max = 100'000;            // of all workers
+  size_t client_output_bytes_max =
+      4UL << 20;  // unread replies of one client; beyond it the client is not read
+  size_t client_requests_max =
+      10'000;  // unanswered requests of one client; beyond it the client is not read
+  size_t held_requests_max = 100'000;  // of all workers
   size_t held_bytes_max = 64UL << 20;
   size_t clients_max = 10'000;
 };
@@ -35,15 +38,16 @@ struct HoldReport {
   SlotSet slots;
   int64_t held_requests = 0;
   int64_t held_bytes = 0;
-  int64_t pause_us = 0;      // first request held to last held one sent (DESIGN 8); 0 if none was held
+  int64_t pause_us = 0;  // first request held to last held one sent (DESIGN 8); 0 if none was held
 };
 
-// What INFO, SLOTSINFO and CONFIG GET maxmemory answer about the servers behind (polled by control).
+// What INFO, SLOTSINFO and CONFIG GET maxmemory answer about the servers behind (polled by
+// control).
 struct BackendFacts {
   int64_t used_memory = 0;
   int64_t maxmemory = 0;
-  std::vector<std::pair<int, int64_t>> keys_by_db;     // db, keys, of the slots behind the shim
-  std::vector<std::pair<int, int64_t>> keys_by_slot;   // non-empty slots behind the shim
+  std::vector<std::pair<int, int64_t>> keys_by_db;    // db, keys, of the slots behind the shim
+  std::vector<std::pair<int, int64_t>> keys_by_slot;  // non-empty slots behind the shim
 };
 
 struct DataPlaneStats {
@@ -59,13 +63,13 @@ class DataPlane {
   virtual Status start(std::shared_ptr<const RouteTable> table) = 0;
   virtual int port() const = 0;
 
-  // Gives `table` to every worker and returns when each has acknowledged it (it acts by no older table
-  // any more). Held requests whose slots are not held by the new table are sent, in order.
+  // Gives `table` to every worker and returns when each has acknowledged it (it acts by no older
+  // table any more). Held requests whose slots are not held by the new table are sent, in order.
   virtual Status publish(std::shared_ptr<const RouteTable> table) = 0;
 
-  // Returns when no write to `slots` is in flight to the old side on any worker, by answer or by the end of
-  // its connection; kTimeout at the deadline. Call after publishing kHold.
-  // Says how many of them were never answered (connection broke, timed out) since the last call to
+  // Returns when no write to `slots` is in flight to the old side on any worker, by answer or by
+  // the end of its connection; kTimeout at the deadline. Call after publishing kHold. Says how many
+  // of them were never answered (connection broke, timed out) since the last call to
   // forget_unanswered for these slots: DESIGN I2 (b), they may still execute.
   struct Drained {
     int64_t unanswered = 0;
@@ -75,8 +79,8 @@ class DataPlane {
 
   // The report of the requests of `slots` let go since the last call for them.
   virtual HoldReport take_hold_report(const SlotSet& slots) = 0;
-  // Called (any worker thread, once an overflow) when a hold went over its count or bytes: control takes
-  // the attempt back. Set before start().
+  // Called (any worker thread, once an overflow) when a hold went over its count or bytes: control
+  // takes the attempt back. Set before start().
   virtual void on_hold_overflow(std::function<void()> fn) = 0;
 
   virtual void set_facts(std::shared_ptr<const BackendFacts> facts) = 0;

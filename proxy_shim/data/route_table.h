@@ -1,5 +1,5 @@
-// Which group a slot's requests go to: an immutable table with an epoch, handed whole to every worker
-// (DESIGN 6.2). Control plane makes one, DataPlane::publish gives it to all workers.
+// Which group a slot's requests go to: an immutable table with an epoch, handed whole to every
+// worker (DESIGN 6.2). Control plane makes one, DataPlane::publish gives it to all workers.
 #pragma once
 
 #include <array>
@@ -38,7 +38,8 @@ struct RouteTable {
   std::array<SlotPhase, kSlotCount> phase{};
   BackendAddress old_side;
   BackendAddress new_side;
-  bool old_writes_stopped = false;  // the group's master is in question: retryable error (DESIGN 6.6)
+  bool old_writes_stopped =
+      false;  // the group's master is in question: retryable error (DESIGN 6.6)
   bool new_writes_stopped = false;
 };
 

@@ -1,0 +1,255 @@
+#include "proxy_shim/data/backend_conn.h"
+
+#include <algorithm>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "proxy_shim/data/worker.h"
+
+namespace sf {
+
+namespace {
+constexpr size_t kUnsentHigh = 4UL << 20;  // beyond it, clients that send here are not read
+constexpr size_t kUnsentLow = 1UL << 20;
+constexpr size_t kPieceBytes = 16UL << 10;  // an unfinished reply is passed on from this size
+constexpr int64_t kRedialFirstUs = 10'000;
+constexpr int64_t kRedialMaxUs = 1'000'000;
+}  // namespace
+
+BackendConn::BackendConn(Worker& worker, Side side, int db, BackendAddress address)
+    : worker_(worker), side_(side), db_(db), address_(std::move(address)) {}
+
+BackendConn::~BackendConn() {
+  worker_.loop().cancel(timeout_timer_);
+  worker_.loop().cancel(redial_timer_);
+  stream_.reset();
+  while (head_ != nullptr) worker_.complete_with_error(pop(), "ERR slotferry-shim is stopping");
+}
+
+std::string BackendConn::name() const {
+  return cat("server ", address_.address.text());
+}
+
+void BackendConn::send(std::string_view raw, Pending* record) {
+  if (state_ == State::kBackoff) {
+    worker_.complete_with_error(record, cat("ERR ", name(), " is not reachable: ", last_error_));
+    return;
+  }
+  record->sent_us = worker_.now_us();
+  record->side = side_;
+  push(record);
+  if (record->is_write) worker_.ledger().sent(*record);
+  if (state_ == State::kReady) [[likely]] {
+    stream_->write(raw);
+    if (stream_->unsent_bytes() > kUnsentHigh) congested_ = true;
+  } else {
+    waiting_.append(raw);
+    if (waiting_.size() > kUnsentHigh) congested_ = true;
+    if (state_ == State::kIdle) dial();
+  }
+  if (timeout_timer_ == 0) arm_timeout(worker_.options().backend_timeout_ms * 1000);
+}
+
+void BackendConn::push(Pending* record) {
+  record->next = nullptr;
+  (tail_ != nullptr ? tail_->next : head_) = record;
+  tail_ = record;
+}
+
+Pending* BackendConn::pop() {
+  Pending* record = head_;
+  head_ = record->next;
+  if (head_ == nullptr) tail_ = nullptr;
+  record->next = nullptr;
+  return record;
+}
+
+void BackendConn::dial() {
+  state_ = State::kConnecting;
+  parser_ = ReplyParser();
+  stream_ = worker_.loop().connect(address_.address.host, address_.address.port,
+                                   worker_.options().connect_timeout_ms * 1000, this);
+  stream_->set_marks(kUnsentLow, kUnsentHigh);
+}
+
+void BackendConn::warm() {
+  if (state_ == State::kIdle) dial();
+}
+
+void BackendConn::on_connected() {
+  std::string hello;
+  if (!address_.password.empty()) {
+    hello += resp::request({"AUTH", address_.password});
+    ++handshake_left_;
+  }
+  if (db_ != 0) {
+    hello += resp::request({"SELECT", std::to_string(db_)});
+    ++handshake_left_;
+  }
+  if (handshake_left_ == 0) {
+    start_ready();
+    return;
+  }
+  state_ = State::kHandshake;
+  stream_->write(hello);
+}
+
+void BackendConn::start_ready() {
+  if (failures_ > 0) worker_.log().info(cat(name(), " db ", db_, " is reachable again"));
+  failures_ = 0;
+  state_ = State::kReady;
+  if (!waiting_.empty()) stream_->write(waiting_);
+  waiting_ = std::string();
+  if (congested_) on_drained();
+}
+
+size_t BackendConn::read_handshake(std::string_view unread) {
+  size_t used = 0;
+  while (handshake_left_ > 0) {
+    const auto outcome = parser_.parse(unread.substr(used));
+    if (outcome == ReplyParser::Outcome::kNeedMore) return used;
+    const std::string_view rest = unread.substr(used);
+    if (outcome == ReplyParser::Outcome::kError || !rest.starts_with('+')) {
+      const auto line = rest.substr(0, rest.find("\r\n"));
+      fail(cat("it refused the login: ", printable(line, 120)));
+      return unread.size();
+    }
+    used += parser_.size();
+    --handshake_left_;
+  }
+  start_ready();
+  return used;
+}
+
+size_t BackendConn::on_data(std::string_view unread) {
+  worker_.touch_clock();
+  size_t used = 0;
+  if (state_ == State::kHandshake) {
+    used = read_handshake(unread);
+    if (state_ != State::kReady) return used;
+  }
+  while (used < unread.size()) {
+    if (head_ == nullptr) {
+      fail("it sent a reply that nobody asked for");
+      return unread.size();
+    }
+    const std::string_view rest = unread.substr(used);
+    const auto outcome = parser_.parse(rest);
+    if (outcome == ReplyParser::Outcome::kReply) [[likely]] {
+      const size_t size = parser_.size();
+      answer(rest.substr(0, size));
+      used += size;
+      continue;
+    }
+    if (outcome == ReplyParser::Outcome::kError) {
+      fail(cat("its reply is not RESP: ", parser_.error()));
+      return unread.size();
+    }
+    if (parser_.scanned() >= kPieceBytes) used += pass_front(rest.substr(0, parser_.scanned()));
+    break;
+  }
+  if (retired_ && head_ == nullptr) worker_.remove_retired_later();
+  return used;
+}
+
+size_t BackendConn::pass_front(std::string_view scanned) {
+  if (!worker_.pass_piece(head_, scanned)) return 0;
+  parser_.drop_prefix(scanned.size());
+  last_answer_us_ = worker_.now_us();
+  return scanned.size();
+}
+
+void BackendConn::answer(std::string_view reply) {
+  Pending* record = pop();
+  last_answer_us_ = worker_.now_us();
+  if (record->is_write) worker_.ledger().answered(*record);
+  worker_.complete(record, reply);
+}
+
+void BackendConn::on_drained() {
+  if (!congested_) return;
+  congested_ = false;
+  worker_.resume_clients(kPauseBackend);
+}
+
+void BackendConn::on_closed(const Status& why) {
+  fail(state_ == State::kReady ? "it closed the connection" : why.text());
+}
+
+void BackendConn::fail(const std::string& why) {
+  const bool was_sent = state_ == State::kReady;
+  last_error_ = why;
+  // A handler may not run on a stream that is being torn down by its own call: dropping it closes
+  // it.
+  stream_.reset();
+  state_ = State::kBackoff;
+  waiting_ = std::string();
+  handshake_left_ = 0;
+  parser_ = ReplyParser();
+  if (failures_ == 0 || head_ != nullptr) {
+    worker_.log().warning(cat(name(), " db ", db_, ": ", why));
+  }
+  const std::string text =
+      was_sent ? cat("ERR ", name(), ": ", why, "; the command may or may not have been executed")
+               : cat("ERR ", name(), " is not reachable: ", why);
+  Pending* list = head_;
+  head_ = tail_ = nullptr;
+  while (list != nullptr) {
+    Pending* record = list;
+    list = record->next;
+    record->next = nullptr;
+    if (record->is_write) {
+      was_sent ? worker_.ledger().unanswered(*record) : worker_.ledger().answered(*record);
+    }
+    worker_.complete_with_error(record, text);
+  }
+  back_off();
+  if (retired_) worker_.remove_retired_later();
+  if (congested_) on_drained();
+}
+
+// A lost connection is dialled anew at once when the next request comes; one that could not be made
+// is given time, and requests are refused meanwhile rather than queued.
+void BackendConn::back_off() {
+  const int64_t delay =
+      failures_ == 0 ? 0 : std::min(kRedialMaxUs, kRedialFirstUs << std::min(failures_ - 1, 10));
+  ++failures_;
+  if (retired_) return;
+  if (delay == 0) {
+    state_ = State::kIdle;
+    return;
+  }
+  redial_timer_ = worker_.loop().call_after(delay, [this] {
+    redial_timer_ = 0;
+    state_ = State::kIdle;
+    dial();
+  });
+}
+
+void BackendConn::arm_timeout(int64_t delay_us) {
+  timeout_timer_ = worker_.loop().call_after(delay_us, [this] {
+    timeout_timer_ = 0;
+    check_timeout();
+  });
+}
+
+void BackendConn::check_timeout() {
+  if (head_ == nullptr) return;
+  worker_.touch_clock();
+  const int64_t limit = worker_.options().backend_timeout_ms * 1000;
+  const int64_t age = worker_.now_us() - std::max(head_->sent_us, last_answer_us_);
+  if (age >= limit) {
+    fail(cat("no answer within ", limit / 1000, " ms"));
+    return;
+  }
+  arm_timeout(limit - age);
+}
+
+void BackendConn::retire() {
+  retired_ = true;
+  worker_.loop().cancel(redial_timer_);
+  redial_timer_ = 0;
+  if (head_ == nullptr) worker_.remove_retired_later();
+}
+
+}  // namespace sf

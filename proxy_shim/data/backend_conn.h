@@ -1,0 +1,77 @@
+// One pipelined connection of a worker to one database of one server. Replies are matched to
+// requests by order alone, so any doubt about the order ends the connection, with an error for each
+// request on it; nothing is sent twice (I4).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/net/loop.h"
+#include "common/resp/reply_parser.h"
+#include "proxy_shim/data/pending.h"
+
+namespace sf {
+
+class Worker;
+
+class BackendConn final : public StreamHandler {
+ public:
+  BackendConn(Worker& worker, Side side, int db, BackendAddress address);
+  ~BackendConn() override;
+  BackendConn(const BackendConn&) = delete;
+  BackendConn& operator=(const BackendConn&) = delete;
+
+  // Takes the record over: it is completed with the reply, or with an error. `raw` is one request.
+  void send(std::string_view raw, Pending* record);
+  // Dials if there is no connection yet.
+  void warm();
+  bool is_congested() const { return congested_; }
+  // No more requests will come: closes when the last is answered, and is removed by the worker.
+  void retire();
+  bool is_idle() const { return head_ == nullptr; }
+  const BackendAddress& address() const { return address_; }
+
+  void on_connected() override;
+  size_t on_data(std::string_view unread) override;
+  void on_drained() override;
+  void on_closed(const Status& why) override;
+
+ private:
+  enum class State { kIdle, kConnecting, kHandshake, kReady, kBackoff };
+
+  void dial();
+  void start_ready();
+  size_t read_handshake(std::string_view unread);
+  size_t pass_front(std::string_view scanned);
+  void answer(std::string_view reply);
+  void fail(const std::string& why);  // ends the connection: an error to every request on it
+  void back_off();
+  void push(Pending* record);
+  Pending* pop();
+  void arm_timeout(int64_t delay_us);
+  void check_timeout();
+  std::string name() const;
+
+  Worker& worker_;
+  const Side side_;
+  const int db_;
+  const BackendAddress address_;
+  std::unique_ptr<Stream> stream_;
+  State state_ = State::kIdle;
+  ReplyParser parser_;
+  Pending* head_ = nullptr;
+  Pending* tail_ = nullptr;
+  std::string waiting_;  // requests taken before the connection was ready
+  int handshake_left_ = 0;
+  int64_t last_answer_us_ = 0;  // the timeout is for silence while something is asked
+  int failures_ = 0;
+  bool congested_ = false;
+  bool retired_ = false;
+  std::string last_error_;
+  TimerId timeout_timer_ = 0;
+  TimerId redial_timer_ = 0;
+};
+
+}  // namespace sf

@@ -1,0 +1,219 @@
+#include "proxy_shim/data/forwarder.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "proxy_shim/data/fanout.h"
+#include "proxy_shim/data/worker.h"
+
+namespace sf {
+
+namespace {
+
+bool is_write(const Worker& worker, const ForwardRequest& request) {
+  return request.spec == nullptr || worker.commands().rule(*request.spec).is_write;
+}
+
+bool writes_all_slots(const Worker& worker, const ForwardRequest& request) {
+  return request.spec == nullptr || worker.commands().rule(*request.spec).all_slots;
+}
+
+bool blocks(const ForwardRequest& request) {
+  return request.spec != nullptr && request.spec->is(kCmdBlocking) &&
+         std::any_of(request.argv.begin(), request.argv.end(),
+                     [](std::string_view word) { return equals_ignore_case(word, "BLOCK"); });
+}
+
+}  // namespace
+
+bool Forwarder::submit(ClientSession& client, const ForwardRequest& request) {
+  const Verdict verdict = judge(client, request);
+  Pending* record = worker_.pool().take();
+  record->started_us = worker_.now_us();
+  record->db = static_cast<uint8_t>(request.db);
+  record->wrapped = request.wrapped;
+  if (verdict == Verdict::kRefuse) {
+    client.enqueue(record);
+    refuse(record);
+    return true;
+  }
+  describe(record, request);
+  if (verdict != Verdict::kHold) {
+    client.enqueue(record);
+    send(record, request, verdict);
+    return true;
+  }
+  if (!worker_.holds().push(record, request.raw)) {
+    worker_.pool().give(record);
+    return false;
+  }
+  client.enqueue(record);
+  client.add_hold(*record);
+  return true;
+}
+
+void Forwarder::resubmit(Pending* held) {
+  ClientSession& client = *held->client;
+  const auto outcome = parser_.parse(held->bytes, &held_request_);
+  SF_CHECK(outcome == RequestParser::Outcome::kRequest);
+  const ForwardRequest request{find_command(held_request_.argv[0]), held_request_.argv,
+                               held_request_.raw, held->db, held->wrapped};
+  const Verdict verdict = judge(client, request);
+  if (verdict == Verdict::kHold) {
+    worker_.holds().keep(held);
+    client.add_hold(*held);
+    return;
+  }
+  worker_.holds().let_go(held, worker_.loop().now_us());
+  if (verdict == Verdict::kRefuse) {
+    refuse(held);
+  } else {
+    send(held, request, verdict);
+  }
+}
+
+// Fills positions_ and slots_; false with refusal_ set.
+bool Forwarder::locate_keys(const ForwardRequest& request) {
+  positions_.clear();
+  slots_.clear();
+  if (request.spec == nullptr) {
+    if (request.argv.size() < 2) {
+      refusal_ =
+          cat("ERR unknown command '", printable(request.argv[0]), "', with args beginning with: ");
+      return false;
+    }
+    positions_.push_back(1);
+  } else if (request.spec->name == "SLOTSSCAN") {
+    const auto slot = parse_int64(request.argv[1]);
+    if (!slot || *slot < 0 || *slot >= kSlotCount) {
+      refusal_ = cat("ERR invalid slot ", printable(request.argv[1]), ", expected 0 to 1023");
+      return false;
+    }
+    slots_.push_back(static_cast<uint16_t>(*slot));
+    return true;
+  } else if (!key_positions(*request.spec, request.argv, &positions_)) {
+    refusal_ = "ERR syntax error";
+    return false;
+  }
+  for (const int at : positions_) {
+    slots_.push_back(static_cast<uint16_t>(slot_of(request.argv[static_cast<size_t>(at)])));
+  }
+  if (slots_.empty()) {
+    refusal_ = cat("ERR '", to_lower(request.argv[0]),
+                   "' names no key, so slotferry-shim cannot tell which group shall get it");
+    return false;
+  }
+  return true;
+}
+
+bool Forwarder::must_hold(const ClientSession& client, bool write, bool all_slots) const {
+  const Routes& routes = worker_.routes();
+  const SessionHolds* holds = client.holds();
+  if (all_slots && (routes.any_write_held() || holds != nullptr)) return true;
+  if (holds != nullptr && holds->all > 0) return true;
+  const uint8_t held_by = write ? kRouteHoldWrites : kRouteHoldReads;
+  return std::any_of(slots_.begin(), slots_.end(), [&](uint16_t slot) {
+    return (routes.flags(slot) & held_by) != 0 || (holds != nullptr && holds->slots[slot] > 0);
+  });
+}
+
+Forwarder::Verdict Forwarder::judge(const ClientSession& client, const ForwardRequest& request) {
+  if (!locate_keys(request)) return Verdict::kRefuse;
+  if (blocks(request)) {
+    refusal_ = cat("ERR '", to_lower(request.argv[0]),
+                   "' with BLOCK would block every client that shares the connection");
+    return Verdict::kRefuse;
+  }
+  const Routes& routes = worker_.routes();
+  const bool write = is_write(worker_, request);
+  for (const uint16_t slot : slots_) {
+    // A stopped group does not answer a held write early: it may be known again when the hold ends.
+    refusal_ = routes.refusal(slot, false);
+    if (!refusal_.empty()) return Verdict::kRefuse;
+  }
+  if (must_hold(client, write, writes_all_slots(worker_, request))) return Verdict::kHold;
+  sides_.clear();
+  for (const uint16_t slot : slots_) {
+    refusal_ = routes.refusal(slot, write);
+    if (!refusal_.empty()) return Verdict::kRefuse;
+    sides_.push_back(Routes::side_of(routes.flags(slot)));
+  }
+  if (std::all_of(sides_.begin(), sides_.end(), [&](Side side) { return side == sides_[0]; })) {
+    return Verdict::kSend;
+  }
+  if (request.spec->split != SplitRule::kNone) return Verdict::kSplit;
+  refusal_ = two_owners(request);
+  return Verdict::kRefuse;
+}
+
+std::string Forwarder::two_owners(const ForwardRequest& request) const {
+  const auto other = static_cast<size_t>(
+      std::find_if(sides_.begin(), sides_.end(), [&](Side s) { return s != sides_[0]; }) -
+      sides_.begin());
+  const Routes& routes = worker_.routes();
+  return cat("CROSSSLOT keys of '", to_lower(request.argv[0]), "' have two owners: slot ",
+             slots_[0], " is at ", routes.address(sides_[0]).address.text(), ", slot ",
+             slots_[other], " at ", routes.address(sides_[other]).address.text(),
+             "; try again when the move is over");
+}
+
+void Forwarder::describe(Pending* record, const ForwardRequest& request) const {
+  record->is_write = is_write(worker_, request);
+  record->all_slots = writes_all_slots(worker_, request);
+  record->slot = slots_[0];
+  record->more_slots.assign(slots_.begin() + 1, slots_.end());
+}
+
+void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict verdict) {
+  if (verdict == Verdict::kSplit) {
+    send_parts(record, request);
+    return;
+  }
+  BackendConn& backend = worker_.backend(sides_[0], request.db);
+  ClientSession* client = record->client;
+  backend.send(request.raw, record);
+  if (backend.is_congested()) client->pause(kPauseBackend);
+}
+
+void Forwarder::send_parts(Pending* whole, const ForwardRequest& request) {
+  auto* fanout = new Fanout(whole, *request.spec, request.argv, positions_, sides_);
+  whole->fanout = fanout;
+  std::array<std::string, Fanout::kParts> requests;
+  std::array<Pending*, Fanout::kParts> parts{};
+  for (size_t p = 0; p < Fanout::kParts; ++p) {
+    requests[p] = fanout->take_request(p);
+    Pending* part = worker_.pool().take();
+    part->is_part = true;
+    part->part = static_cast<uint16_t>(p);
+    part->fanout = fanout;
+    part->db = whole->db;
+    part->is_write = whole->is_write;
+    bool is_first = true;
+    for (size_t key = 0; key < slots_.size(); ++key) {
+      if (static_cast<size_t>(sides_[key]) != p) continue;
+      if (is_first) {
+        part->slot = slots_[key];
+      } else {
+        part->more_slots.push_back(slots_[key]);
+      }
+      is_first = false;
+    }
+    parts[p] = part;
+  }
+  ClientSession* client = whole->client;
+  const int db = request.db;
+  for (size_t p = 0; p < Fanout::kParts; ++p) {
+    BackendConn& backend = worker_.backend(static_cast<Side>(p), db);
+    backend.send(requests[p], parts[p]);
+    if (backend.is_congested()) client->pause(kPauseBackend);
+  }
+}
+
+void Forwarder::refuse(Pending* record) {
+  worker_.stats().rejected.add();
+  worker_.complete_with_error(record, refusal_);
+}
+
+}  // namespace sf

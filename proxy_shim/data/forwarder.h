@@ -1,0 +1,60 @@
+// Decides where a request goes, by its keys, their slots and the routes: to one owner, in parts to
+// both, held, or refused before anything is sent (DESIGN 6.5).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/resp/command_catalog.h"
+#include "common/resp/request_parser.h"
+#include "proxy_shim/data/pending.h"
+
+namespace sf {
+
+class Worker;
+class ClientSession;
+
+struct ForwardRequest {
+  const CommandSpec* spec = nullptr;  // null: unknown, taken for a write of its first argument
+  std::span<const std::string_view> argv;
+  std::string_view raw;  // RESP
+  int db = 0;
+  bool wrapped = false;
+};
+
+class Forwarder {
+ public:
+  explicit Forwarder(Worker& worker) : worker_(worker) {}
+
+  // False: it should be held and there is no room (the client must not be read on, and brings the
+  // same request again). Otherwise it is on its way, held, or answered.
+  bool submit(ClientSession& client, const ForwardRequest& request);
+
+  // A held record taken from the queue: sent, refused, or given back to it.
+  void resubmit(Pending* held);
+
+ private:
+  enum class Verdict { kSend, kSplit, kHold, kRefuse };
+
+  Verdict judge(const ClientSession& client, const ForwardRequest& request);
+  bool locate_keys(const ForwardRequest& request);
+  bool must_hold(const ClientSession& client, bool is_write, bool all_slots) const;
+  std::string two_owners(const ForwardRequest& request) const;
+  void describe(Pending* record, const ForwardRequest& request) const;
+  void send(Pending* record, const ForwardRequest& request, Verdict verdict);
+  void send_parts(Pending* whole, const ForwardRequest& request);
+  void refuse(Pending* record);
+
+  Worker& worker_;
+  // Scratch of one judgement, kept to save allocations.
+  std::vector<int> positions_;
+  std::vector<uint16_t> slots_;  // of each key
+  std::vector<Side> sides_;      // of each key
+  std::string refusal_;
+  RequestParser parser_;
+  Request held_request_;
+};
+
+}  // namespace sf

@@ -1,0 +1,212 @@
+#include "proxy_shim/data/worker.h"
+
+#include <algorithm>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "proxy_shim/data/fanout.h"
+
+namespace sf {
+
+namespace {
+constexpr int64_t kFlushCheckUs = 20'000;
+constexpr int64_t kSlowBytesMax = 256L << 20;  // replies of slow clients, of all workers
+}  // namespace
+
+Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const RouteTable> table)
+    : index_(index),
+      loop_(loop),
+      shared_(shared),
+      stats_(*shared.stats[static_cast<size_t>(index)]),
+      routes_(std::make_unique<Routes>(std::move(table))),
+      facts_(std::make_shared<BackendFacts>()),
+      slow_bytes_max_(kSlowBytesMax / std::max(shared.options.threads, 1)),
+      holds_(shared.holds),
+      forwarder_(*this),
+      alive_(std::make_shared<Worker*>(this)) {
+  touch_clock();
+  warm_backends();
+}
+
+Worker::~Worker() {
+  *alive_ = nullptr;
+  for (const TimerId id : timers_) loop_.cancel(id);
+  shared_.clients.fetch_sub(static_cast<int64_t>(clients_.size()), std::memory_order_relaxed);
+  clients_.clear();
+  retired_.clear();
+  for (auto& side : backends_) {
+    for (auto& conn : side) conn.reset();
+  }
+}
+
+void Worker::adopt(std::unique_ptr<AcceptedSocket> socket) {
+  if (is_finishing_) return;
+  // Ids are unique over workers: CLIENT ID shows them.
+  const uint64_t id = next_client_++ * static_cast<uint64_t>(shared_.options.threads) +
+                      static_cast<uint64_t>(index_);
+  auto session = std::make_unique<ClientSession>(*this, id);
+  session->open(std::move(socket));
+  clients_.emplace(id, std::move(session));
+  stats_.clients.set(static_cast<int64_t>(clients_.size()));
+}
+
+void Worker::apply(std::shared_ptr<const RouteTable> table) {
+  touch_clock();
+  routes_ = std::make_unique<Routes>(std::move(table));
+  renew_backends();
+  release_held();
+  resume_clients(kPauseHold);
+}
+
+// Connections to an address that is no longer a side's end when the last answer is in.
+void Worker::renew_backends() {
+  for (size_t side = 0; side < backends_.size(); ++side) {
+    const BackendAddress& wanted = routes_->address(static_cast<Side>(side));
+    for (auto& conn : backends_[side]) {
+      if (conn == nullptr || conn->address() == wanted) continue;
+      retired_.push_back(std::move(conn));
+      retired_.back()->retire();
+    }
+  }
+  warm_backends();
+}
+
+// A side's first request after a switch shall not wait for a connection.
+void Worker::warm_backends() {
+  for (int db = 0; db < kDatabases; ++db) {
+    const auto at = static_cast<size_t>(db);
+    const bool in_use = db == 0 || backends_[0][at] != nullptr || backends_[1][at] != nullptr;
+    if (!in_use) continue;
+    for (const Side side : {Side::kOld, Side::kNew}) {
+      if (routes_->address(side).address.port != 0) backend(side, db).warm();
+    }
+  }
+}
+
+void Worker::open_backend(Side side, int db) {
+  backends_[static_cast<size_t>(side)][static_cast<size_t>(db)] =
+      std::make_unique<BackendConn>(*this, side, db, routes_->address(side));
+}
+
+bool Worker::stays_held(const Pending& held) const {
+  if (held.all_slots) return routes_->any_write_held();
+  if (!held.more_slots.empty()) return false;  // judged anew
+  return (routes_->flags(held.slot) & (held.is_write ? kRouteHoldWrites : kRouteHoldReads)) != 0;
+}
+
+void Worker::release_held() {
+  holds_.for_each([](const Pending& held) { held.client->clear_holds(); });
+  holds_.begin_pass();
+  while (Pending* held = holds_.take_next()) {
+    if (stays_held(*held)) {
+      holds_.keep(held);
+      held->client->add_hold(*held);
+    } else {
+      forwarder_.resubmit(held);
+    }
+  }
+}
+
+void Worker::complete(Pending* record, std::string_view reply) {
+  if (record->is_part) {
+    complete_part(record, reply);
+  } else if (record->client != nullptr) {
+    record->client->reply(record, reply);
+  } else {
+    pool_.give(record);
+  }
+}
+
+void Worker::complete_part(Pending* part, std::string_view reply) {
+  Fanout* fanout = part->fanout;
+  const bool is_last = fanout->add_reply(part->part, reply);
+  pool_.give(part);
+  if (!is_last) return;
+  Pending* whole = fanout->whole();
+  std::string out;
+  fanout->joined(out);
+  whole->fanout = nullptr;
+  delete fanout;
+  complete(whole, out);
+}
+
+void Worker::complete_with_error(Pending* record, std::string_view text) {
+  if (!record->is_part && record->client != nullptr) {
+    record->client->reply_error(record, text);
+    return;
+  }
+  std::string out;
+  resp::error(out, text);
+  complete(record, out);
+}
+
+void Worker::complete_later(Pending* record, std::string reply, int64_t delay_us) {
+  const auto id = std::make_shared<TimerId>(0);
+  *id = loop_.call_after(delay_us, [this, record, id, reply = std::move(reply)] {
+    timers_.erase(*id);
+    touch_clock();
+    complete(record, reply);
+  });
+  timers_.insert(*id);
+}
+
+bool Worker::pass_piece(Pending* record, std::string_view piece) {
+  if (record->is_part) return false;
+  return record->client == nullptr || record->client->pass_piece(record, piece);
+}
+
+void Worker::resume_clients(PauseReason reason) {
+  for (auto& [id, client] : clients_) client->resume(reason);
+}
+
+void Worker::defer_alive(std::function<void()> fn) {
+  loop_.defer([alive = alive_, fn = std::move(fn)] {
+    if (*alive != nullptr) fn();
+  });
+}
+
+void Worker::remove_client_later(uint64_t id) {
+  defer_alive([this, id] { remove_client(id); });
+}
+
+void Worker::remove_client_when_flushed(uint64_t id) {
+  const auto timer = std::make_shared<TimerId>(0);
+  *timer = loop_.call_after(kFlushCheckUs, [this, id, timer] {
+    timers_.erase(*timer);
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return;
+    // The stream ends by itself when its peer does not read for too long.
+    found->second->is_flushed() ? remove_client(id) : remove_client_when_flushed(id);
+  });
+  timers_.insert(*timer);
+}
+
+void Worker::remove_client(uint64_t id) {
+  if (clients_.erase(id) == 0) return;
+  shared_.clients.fetch_sub(1, std::memory_order_relaxed);
+  stats_.clients.set(static_cast<int64_t>(clients_.size()));
+  if (is_finishing_ && clients_.empty() && on_all_gone_) std::exchange(on_all_gone_, nullptr)();
+}
+
+void Worker::remove_retired_later() {
+  defer_alive(
+      [this] { std::erase_if(retired_, [](const auto& conn) { return conn->is_idle(); }); });
+}
+
+void Worker::finish_clients(std::function<void()> done) {
+  is_finishing_ = true;
+  touch_clock();
+  if (clients_.empty()) return done();
+  on_all_gone_ = std::move(done);
+  for (auto& [id, client] : clients_) client->finish();
+}
+
+ServerView Worker::view(bool with_stats) const {
+  ServerView view{shared_.options, *facts_, {}, shared_.port.load(std::memory_order_relaxed), 0, 0};
+  if (with_stats) view.stats = shared_.total_stats();
+  view.uptime_s = (now_us_ - shared_.started_us) / 1'000'000;
+  view.wall_ms = loop_.wall_ms();
+  return view;
+}
+
+}  // namespace sf

@@ -1,0 +1,119 @@
+// One thread of the data plane: its clients, its backend connections, its routes and what it has in
+// flight and held. Everything here is of the loop's thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "common/net/loop.h"
+#include "common/ops/histogram.h"
+#include "proxy_shim/data/backend_conn.h"
+#include "proxy_shim/data/client_session.h"
+#include "proxy_shim/data/forwarder.h"
+#include "proxy_shim/data/hold_queue.h"
+#include "proxy_shim/data/plane_shared.h"
+#include "proxy_shim/data/routes.h"
+#include "proxy_shim/data/write_ledger.h"
+
+namespace sf {
+
+class Worker {
+ public:
+  static constexpr int kDatabases = 16;
+
+  Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const RouteTable> table);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // From the control side, posted to the loop.
+  void adopt(std::unique_ptr<AcceptedSocket> socket);
+  void apply(std::shared_ptr<const RouteTable> table);
+  void set_facts(std::shared_ptr<const BackendFacts> facts) { facts_ = std::move(facts); }
+  // Takes no more requests; calls `done` when every client was answered and closed.
+  void finish_clients(std::function<void()> done);
+
+  // For sessions, connections and the forwarder.
+  Loop& loop() { return loop_; }
+  const Log& log() const { return shared_.log; }
+  const DataPlaneOptions& options() const { return shared_.options; }
+  const CommandTable& commands() const { return shared_.commands; }
+  const Routes& routes() const { return *routes_; }
+  WorkerStats& stats() { return stats_; }
+  PendingPool& pool() { return pool_; }
+  WriteLedger& ledger() { return ledger_; }
+  HoldQueue& holds() { return holds_; }
+  Forwarder& forwarder() { return forwarder_; }
+  Histogram& latency() { return latency_; }
+  Request& scratch_request() { return scratch_request_; }
+  BackendConn& backend(Side side, int db) {
+    auto& conn = backends_[static_cast<size_t>(side)][static_cast<size_t>(db)];
+    if (conn == nullptr) [[unlikely]]
+      open_backend(side, db);
+    return *conn;
+  }
+  ServerView view(bool with_stats) const;
+
+  // The time of this turn: read once a batch of bytes.
+  int64_t now_us() const { return now_us_; }
+  void touch_clock() { now_us_ = loop_.now_us(); }
+  void publish_inflight() { stats_.inflight.set(pool_.taken()); }
+
+  // Ends of a record: exactly one of them is called for each record handed to a connection.
+  void complete(Pending* record, std::string_view reply);
+  void complete_with_error(Pending* record, std::string_view text);
+  void complete_later(Pending* record, std::string reply, int64_t delay_us);
+  // The front of a reply not yet whole. False: it must be collected.
+  bool pass_piece(Pending* record, std::string_view piece);
+
+  void resume_clients(PauseReason reason);
+  void remove_client_later(uint64_t id);
+  void remove_client_when_flushed(uint64_t id);
+  void remove_retired_later();
+
+  void change_slow_bytes(int64_t by) { slow_bytes_ += by; }
+  bool is_over_slow_budget() const { return slow_bytes_ > slow_bytes_max_; }
+
+ private:
+  void open_backend(Side side, int db);
+  void renew_backends();
+  void warm_backends();
+  void release_held();
+  bool stays_held(const Pending& held) const;
+  void complete_part(Pending* part, std::string_view reply);
+  void remove_client(uint64_t id);
+  void defer_alive(std::function<void()> fn);
+
+  const int index_;
+  Loop& loop_;
+  PlaneShared& shared_;
+  WorkerStats& stats_;
+  std::unique_ptr<Routes> routes_;
+  std::shared_ptr<const BackendFacts> facts_;
+  int64_t now_us_ = 0;
+  int64_t slow_bytes_ = 0;
+  const int64_t slow_bytes_max_;
+  PendingPool pool_;
+  WriteLedger ledger_;
+  HoldQueue holds_;
+  Forwarder forwarder_;
+  Histogram latency_;
+  Request scratch_request_;
+  std::array<std::array<std::unique_ptr<BackendConn>, kDatabases>, 2> backends_;
+  std::vector<std::unique_ptr<BackendConn>> retired_;
+  std::unordered_map<uint64_t, std::unique_ptr<ClientSession>> clients_;
+  std::unordered_set<TimerId> timers_;  // of complete_later and the like
+  std::function<void()> on_all_gone_;
+  uint64_t next_client_ = 1;
+  bool is_finishing_ = false;
+  std::shared_ptr<Worker*> alive_;  // emptied by the destructor: deferred calls look
+};
+
+}  // namespace sf

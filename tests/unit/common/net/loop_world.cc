@@ -1,6 +1,7 @@
 #include "tests/unit/common/net/loop_world.h"
 
 #include "common/base/check.h"
+#include "common/net/sim_loop.h"
 #include "common/net/uv_loop.h"
 #include "common/net/worker_pool.h"
 
@@ -17,6 +18,24 @@ class UvWorld : public LoopWorld {
  private:
   std::unique_ptr<Loop> loop_;
   WorkerPool pool_;
+};
+
+class SimWorld : public LoopWorld {
+ public:
+  explicit SimWorld(uint64_t seed)
+      : network_(SimOptions{.seed = seed}),
+        name_("sim " + std::to_string(seed)),
+        loop_(network_.make_loop("first")),
+        second_(network_.make_loop("second")) {}
+  const char* name() const override { return name_.c_str(); }
+  Loop& loop() override { return *loop_; }
+  Loop& second() override { return *second_; }
+
+ private:
+  SimNetwork network_;
+  std::string name_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Loop> second_;
 };
 
 }  // namespace
@@ -39,6 +58,7 @@ std::unique_ptr<LoopWorld> make_uv_world() {
 std::vector<std::unique_ptr<LoopWorld>> all_worlds() {
   std::vector<std::unique_ptr<LoopWorld>> out;
   out.push_back(make_uv_world());
+  for (uint64_t seed = 1; seed <= 3; ++seed) out.push_back(std::make_unique<SimWorld>(seed));
   return out;
 }
 

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <string>
 #include <vector>
@@ -228,7 +230,14 @@ TEST_CASE("state folder: foreign, newer, damaged and non-empty folders are refus
   CHECK(StateFolder::open(dir.sub("cut"), "slotferry-shim", 1).is_ok());
 }
 
+// In a process of its own: signals must be blocked before any other thread starts.
 TEST_CASE("process: SIGTERM calls on_stop once") {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = "'" + self + "' --no-skip --test-case='child: signals' > /dev/null";
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("child: signals" * doctest::skip()) {
   std::promise<void> stopped;
   int calls = 0;
   {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::array<Cf, 3> kSlotFamilies = {Cf::kMeta, Cf::kData, Cf::kScore};
 
-rocksdb::Slice slice(std::string_view v) {
-  return {v.data(), v.size()};
-}
-
 // Writes SST files into memory, one at a time, and hands them on.
 class ChunkWriter {
  public:

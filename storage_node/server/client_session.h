@@ -102,6 +102,7 @@ class ClientSession : public StreamHandler {
   // CLIENT LIST's line.
   std::string describe(int64_t now_us) const;
   void note_command(std::string_view name) { last_command_.assign(name); }
+  void sync_before_replies();  // see SessionHub
   void kill();  // closes now, or after the reply if it is this session's own command
 
   // ---- StreamHandler
@@ -111,9 +112,9 @@ class ClientSession : public StreamHandler {
 
  private:
   friend class SessionHub;
+  friend class BlockedReply;
   void run(const Request& request);
   void unblock(uint64_t block, const std::string& reply);
-  void end();
   void hand_over(std::string_view unread);
 
   SessionHub& hub_;

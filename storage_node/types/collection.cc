@@ -110,7 +110,7 @@ namespace {
 Status copy_entries(Engine& engine, WriteTxn& txn, Cf cf, const std::string& from,
                     const std::string& to) {
   auto it = engine.scan(cf, from, prefix_end(from));
-  for (it->Seek(from); it->Valid(); it->Next()) {
+  for (; it->Valid(); it->Next()) {
     rocksdb::Slice suffix = it->key();
     suffix.remove_prefix(from.size());
     txn.put(cf, to + suffix.ToString(), it->value().ToString());

@@ -153,17 +153,8 @@ Cursor KeyTxn::scan(Cf cf, std::string_view begin, std::string_view end, size_t 
                     From from) {
   Cursor cursor(*this, engine_.scan(cf, begin, end, view_ ? &*view_ : nullptr), prefix_bytes);
   if (!ok()) return cursor;
-  if (from == From::kFirst) {
-    cursor.it_->Seek(rocksdb::Slice(begin.data(), begin.size()));
-  } else {
-    cursor.it_->SeekToLast();
-  }
+  if (from == From::kLast) cursor.it_->SeekToLast();
   cursor.settle();
-  // SeekToLast knows the upper bound only.
-  if (cursor.valid_ && from == From::kLast) {
-    rocksdb::Slice key = cursor.it_->key();
-    if (std::string_view(key.data(), key.size()) < begin) cursor.valid_ = false;
-  }
   return cursor;
 }
 

@@ -34,10 +34,11 @@ Aggregate read_aggregate(ArgReader& args) {
   return Aggregate::kSum;
 }
 
-AlgebraQuery read_query(ArgReader& args, const CommandSpec& spec, Operation operation,
-                        bool may_have_scores) {
-  AlgebraQuery query;
-  query.names = read_names(args, spec);
+// The names are opened before the options are looked at: WRONGTYPE comes before a syntax error.
+void read_options(KeyTxn& keys, std::span<const std::string_view> options, Operation operation,
+                  bool may_have_scores, AlgebraQuery* out) {
+  AlgebraQuery& query = *out;
+  ArgReader args(options, 0);
   bool combines = operation != Operation::kDifference;
   while (args.ok() && !args.done()) {
     if (combines && args.keyword("WEIGHTS", query.names.size())) {
@@ -53,40 +54,45 @@ AlgebraQuery read_query(ArgReader& args, const CommandSpec& spec, Operation oper
       args.fail(kSyntaxError);
     }
   }
-  return query;
+  if (!args.ok()) keys.fail(args.error());
 }
 
-std::vector<ZsetSource> open_sources(KeyTxn& keys, const AlgebraQuery& query) {
+std::vector<ZsetSource> open_sources(KeyTxn& keys, std::span<const std::string_view> names) {
   std::vector<ZsetSource> sources;
-  for (size_t i = 0; i < query.names.size(); ++i) {
-    double weight = query.weights.empty() ? 1 : query.weights[i];
-    sources.push_back({&keys.open_set_or_zset(query.names[i]), weight});
-  }
+  for (auto name : names) sources.push_back({&keys.open_set_or_zset(name), 1});
   return sources;
 }
 
-ScoredMembers compute(KeyTxn& keys, const AlgebraQuery& query, Operation operation) {
-  auto sources = open_sources(keys, query);
+ScoredMembers compute(KeyTxn& keys, std::span<const std::string_view> options, Operation operation,
+                      bool may_have_scores, AlgebraQuery* query) {
+  auto sources = open_sources(keys, query->names);
+  read_options(keys, options, operation, may_have_scores, query);
   if (!keys.ok()) return {};
-  if (operation == Operation::kUnion) return zset_union(sources, query.aggregate);
-  if (operation == Operation::kIntersection) return zset_intersection(sources, query.aggregate);
+  for (size_t i = 0; i < query->weights.size(); ++i) sources[i].weight = query->weights[i];
+  if (operation == Operation::kUnion) return zset_union(sources, query->aggregate);
+  if (operation == Operation::kIntersection) return zset_intersection(sources, query->aggregate);
   return zset_difference(sources);
 }
 
 void reply_algebra(CommandContext& ctx, Operation operation) {
   ArgReader args(ctx.argv);
-  AlgebraQuery query = read_query(args, ctx.spec, operation, true);
+  AlgebraQuery query;
+  query.names = read_names(args, ctx.spec);
+  auto options = args.rest();
   run(ctx, args, Reads::kMany, [&](KeyTxn& keys) {
-    reply_scored(ctx.out, compute(keys, query, operation), query.with_scores);
+    auto members = compute(keys, options, operation, true, &query);
+    reply_scored(ctx.out, members, query.with_scores);
   });
 }
 
 void store_algebra(CommandContext& ctx, Operation operation) {
   ArgReader args(ctx.argv);
   auto to = args.next();
-  AlgebraQuery query = read_query(args, ctx.spec, operation, false);
+  AlgebraQuery query;
+  query.names = read_names(args, ctx.spec);
+  auto options = args.rest();
   run(ctx, args, Reads::kOne, [&](KeyTxn& keys) {
-    ScoredMembers members = compute(keys, query, operation);
+    auto members = compute(keys, options, operation, false, &query);
     zset_store(keys.replace(to, KeyType::kZset), members);
     resp::integer(ctx.out, static_cast<int64_t>(members.size()));
   });
@@ -113,12 +119,13 @@ void zdiffstore(CommandContext& ctx) {
 
 void zintercard(CommandContext& ctx) {
   ArgReader args(ctx.argv);
-  AlgebraQuery query;
-  query.names = read_names(args, ctx.spec);
-  int64_t limit = 0;
-  while (args.keyword("LIMIT", 1)) limit = args.next_count("ERR LIMIT can't be negative");
+  auto names = read_names(args, ctx.spec);
+  ArgReader options(args.rest(), 0);
   run(ctx, args, Reads::kMany, [&](KeyTxn& keys) {
-    auto sources = open_sources(keys, query);
+    auto sources = open_sources(keys, names);
+    int64_t limit = 0;
+    while (options.keyword("LIMIT", 1)) limit = options.next_count("ERR LIMIT can't be negative");
+    if (!options.finish()) keys.fail(options.error());
     uint64_t count = keys.ok() ? zset_intersection_size(sources, static_cast<uint64_t>(limit)) : 0;
     resp::integer(ctx.out, static_cast<int64_t>(count));
   });

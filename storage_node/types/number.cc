@@ -15,9 +15,10 @@ namespace {
 constexpr size_t kMaxNumberBytes = 255;
 
 template <class T>
-std::optional<T> parse_real(std::string_view text, T (*parse)(const char*, char**)) {
-  if (text.empty() || text.size() > kMaxNumberBytes) return std::nullopt;
-  if (std::isspace(static_cast<unsigned char>(text[0]))) return std::nullopt;
+std::optional<T> parse_real(std::string_view text, T (*parse)(const char*, char**), bool strict) {
+  if (text.size() > kMaxNumberBytes) return std::nullopt;
+  if (text.empty()) return strict ? std::nullopt : std::optional<T>(0);
+  if (strict && std::isspace(static_cast<unsigned char>(text[0]))) return std::nullopt;
   char buffer[kMaxNumberBytes + 1];
   std::memcpy(buffer, text.data(), text.size());
   buffer[text.size()] = '\0';
@@ -25,19 +26,29 @@ std::optional<T> parse_real(std::string_view text, T (*parse)(const char*, char*
   errno = 0;
   T value = parse(buffer, &end);
   if (static_cast<size_t>(end - buffer) != text.size() || std::isnan(value)) return std::nullopt;
-  if (errno == ERANGE && (std::isinf(value) || value == 0)) return std::nullopt;
+  if (strict && errno == ERANGE && (std::isinf(value) || value == 0)) return std::nullopt;
   return value;
+}
+
+double read_double(const char* text, char** end) {
+  return std::strtod(text, end);
+}
+long double read_long_double(const char* text, char** end) {
+  return std::strtold(text, end);
 }
 
 }  // namespace
 
 std::optional<double> parse_double(std::string_view text) {
-  return parse_real<double>(text, [](const char* p, char** end) { return std::strtod(p, end); });
+  return parse_real(text, read_double, true);
+}
+
+std::optional<double> parse_score_end(std::string_view text) {
+  return parse_real(text, read_double, false);
 }
 
 std::optional<long double> parse_long_double(std::string_view text) {
-  return parse_real<long double>(text,
-                                 [](const char* p, char** end) { return std::strtold(p, end); });
+  return parse_real(text, read_long_double, true);
 }
 
 std::string format_long_double(long double value) {

@@ -44,8 +44,7 @@ std::string after_member(std::string_view member) {
 bool parse_score_bound(std::string_view text, double* value, bool* open) {
   *open = !text.empty() && text[0] == '(';
   if (*open) text.remove_prefix(1);
-  // Redis takes an empty bound for 0.
-  auto parsed = text.empty() ? 0.0 : parse_double(text);
+  auto parsed = parse_score_end(text);
   if (parsed) *value = *parsed;
   return parsed.has_value();
 }

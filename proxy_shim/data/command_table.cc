@@ -1,20 +1,21 @@
 #include "proxy_shim/data/command_table.h"
 
-#include <array>
-
 namespace sf {
 
 namespace {
 
-constexpr std::array kForwardedWithoutCatalogKey = {std::string_view("SLOTSSCAN")};
+// XREAD and XREADGROUP block only when their arguments say so, which the forwarder looks at.
+bool may_not_block(const CommandSpec& spec) {
+  return spec.name == "XREAD" || spec.name == "XREADGROUP";
+}
 
 bool is_forwardable(const CommandSpec& spec) {
-  for (const auto name : kForwardedWithoutCatalogKey) {
-    if (spec.name == name) return true;
-  }
+  if (spec.name == "SLOTSSCAN") return true;  // its slot is an argument
   const bool has_keys = spec.first_key != 0 || spec.is(kCmdMovableKeys);
-  const bool shares_connection = spec.is(kCmdOneReply) && !spec.is(kCmdConnection);
-  return has_keys && shares_connection && !spec.is(kCmdPubSub) && !spec.is(kCmdAdmin);
+  const bool shares_connection = spec.is(kCmdOneReply) || may_not_block(spec);
+  const bool is_special = spec.is(kCmdConnection) || spec.is(kCmdPubSub) || spec.is(kCmdAdmin) ||
+                          (spec.is(kCmdBlocking) && !may_not_block(spec));
+  return has_keys && shares_connection && !is_special;
 }
 
 const char* refusal_of(const CommandSpec& spec) {
@@ -42,9 +43,7 @@ CommandRule rule_of(const CommandSpec& spec) {
     rule.handling = Handling::kMigration;
     return rule;
   }
-  // XREAD and XREADGROUP block only when they say so: decided by their arguments.
-  const bool may_block = spec.is(kCmdBlocking) && !spec.name.starts_with("XREAD");
-  if (!is_forwardable(spec) || may_block) return rule;
+  if (!is_forwardable(spec)) return rule;
   rule.handling = Handling::kForward;
   const bool is_single = spec.first_key > 0 && spec.last_key == spec.first_key &&
                          !spec.is(kCmdMovableKeys) && !rule.all_slots;

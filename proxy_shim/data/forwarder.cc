@@ -97,6 +97,11 @@ bool Forwarder::locate_keys(const ForwardRequest& request) {
     refusal_ = "ERR syntax error";
     return false;
   }
+  if (request.spec != nullptr && request.spec->split == SplitRule::kMset &&
+      request.argv.size() % 2 == 0) {
+    refusal_ = "ERR wrong number of arguments for 'mset' command";
+    return false;
+  }
   for (const int at : positions_) {
     slots_.push_back(static_cast<uint16_t>(slot_of(request.argv[static_cast<size_t>(at)])));
   }

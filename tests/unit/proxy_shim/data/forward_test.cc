@@ -1,0 +1,375 @@
+#include <doctest/doctest.h>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "tests/unit/proxy_shim/data/shim_fixture.h"
+
+using namespace sf;
+
+TEST_CASE("a request goes to the owner of its slot and its reply comes back") {
+  ShimFixture shim;
+  const std::string a = key_in(905);
+  CHECK(shim.ask({"SET", a, "1"}) == "+OK");
+  CHECK(shim.old_server.value(0, a) == "1");
+  shim.publish(SlotSet::of(905), SlotPhase::kNew);
+  CHECK(shim.ask({"GET", a}) == "nil");
+  CHECK(shim.ask({"SET", a, "2"}) == "+OK");
+  CHECK(shim.new_server.value(0, a) == "2");
+  CHECK(shim.old_server.value(0, a) == "1");
+}
+
+TEST_CASE("the command name reaches the server as the client wrote it") {
+  ShimFixture shim;
+  CHECK(shim.ask({"gEt", "foo"}) == "nil");
+  CHECK(shim.old_server.requests().back()[0] == "gEt");
+}
+
+TEST_CASE("inline commands are sent as arrays (contracts/codis 1.4)") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  c.send_raw("SET foo \"a b\\x41\"\nGET foo\r\n");
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(reply_text(c.read()) == "\"a bA\"");
+}
+
+TEST_CASE("P01 P02 P04 P05: odd beginnings, bad lengths, quotes") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  c.send_raw("*0\r\n*2\r\n$3\r\nget\r\n$3\r\nkey\r\n*-1\r\n\r\n   PING   \r\nPING\n");
+  CHECK(reply_text(c.read()) == "nil");
+  CHECK(reply_text(c.read()) == "+PONG");
+  CHECK(reply_text(c.read()) == "+PONG");
+  const std::pair<const char*, const char*> bad[] = {
+      {"*2\r\n$3\r\nGET\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length"},
+      {"*9223372036854775808\r\n", "-ERR Protocol error: invalid multibulk length"},
+      {"set \"\"\"k\"\"\" v\r\n", "-ERR Protocol error: unbalanced quotes in request"},
+  };
+  for (const auto& [bytes, error] : bad) {
+    TestClient broken = shim.client();
+    broken.send_raw(bytes);
+    CHECK(reply_text(broken.read()) == error);
+    CHECK(broken.is_closed());
+  }
+}
+
+TEST_CASE("P04: a protocol error is answered after the requests before it") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  c.send_raw("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n!");
+  CHECK(reply_text(c.read()) == "nil");
+  CHECK(c.read().is_error());
+  CHECK(c.is_closed());
+}
+
+TEST_CASE("P07 X05: a pipeline of 100,000 commands is slowed, not cut") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  std::string bytes;
+  for (int i = 0; i < 100'000; ++i) bytes += resp::request({"INCR", "c"});
+  std::thread writer([&] { c.send_raw(bytes); });
+  int64_t wrong = 0;
+  for (int64_t i = 1; i <= 100'000; ++i) wrong += c.read().integer == i ? 0 : 1;
+  writer.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("P08: local errors in a pipeline do not shift later replies") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  c.send({"MGET"});
+  c.send({"PING"});
+  c.send({"nosuch", "a"});
+  c.send({"SET", "k", "v"});
+  c.send({"SET"});
+  c.send({"GET", "k"});
+  CHECK(reply_text(c.read()) == "-ERR wrong number of arguments for 'mget' command");
+  CHECK(reply_text(c.read()) == "+PONG");
+  CHECK(reply_text(c.read()).starts_with("-ERR unknown command"));
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(reply_text(c.read()).starts_with("-ERR wrong number of arguments"));
+  CHECK(reply_text(c.read()) == "\"v\"");
+}
+
+TEST_CASE("P10: a password is asked for, also by inline AUTH") {
+  DataPlaneOptions options = ShimFixture::test_options();
+  options.password = "x y";
+  ShimFixture shim(options);
+  TestClient c = shim.client();
+  CHECK(reply_text(c.call({"GET", "a"})) == "-NOAUTH Authentication required.");
+  CHECK(reply_text(c.call({"nosuch", "a"})) == "-NOAUTH Authentication required.");
+  CHECK(reply_text(c.call({"AUTH", "wrong"})).starts_with("-WRONGPASS"));
+  c.send_raw("AUTH \"x y\"\r\n");
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(reply_text(c.call({"GET", "a"})) == "nil");
+  CHECK(shim.old_server.count("GET") == 1);
+}
+
+TEST_CASE("T23: each of 16 databases has its own connection to the server") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  for (int db = 0; db < 16; ++db) {
+    CHECK(reply_text(c.call({"SELECT", std::to_string(db)})) == "+OK");
+    CHECK(reply_text(c.call({"SET", "a", std::to_string(db)})) == "+OK");
+  }
+  CHECK(reply_text(c.call({"SELECT", "16"})) == "-ERR DB index is out of range");
+  for (int db = 0; db < 16; ++db) CHECK(shim.old_server.value(db, "a") == std::to_string(db));
+}
+
+TEST_CASE("I5: replies keep the order of requests over two servers of different speed") {
+  ShimFixture shim;
+  shim.publish(SlotSet::of(5), SlotPhase::kNew);
+  const std::string on_old = key_in(4);
+  const std::string on_new = key_in(5);
+  shim.old_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+                      ""};
+  });
+  TestClient c = shim.client();
+  c.send({"INCR", on_old});
+  c.send({"SET", on_new, "x"});
+  c.send({"PING"});
+  c.send({"GET", on_new});
+  REQUIRE(shim.new_server.wait_for("GET", 1));
+  CHECK_FALSE(c.has_reply_within(30));
+  shim.old_server.release();
+  CHECK(reply_text(c.read()) == ":1");
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(reply_text(c.read()) == "+PONG");
+  CHECK(reply_text(c.read()) == "\"x\"");
+}
+
+TEST_CASE("a large reply is passed on whole, also when it waits for its turn") {
+  ShimFixture shim;
+  shim.publish(SlotSet::of(5), SlotPhase::kNew);
+  const std::string on_old = key_in(4);
+  const std::string on_new = key_in(5);
+  const std::string big(3'000'000, 'b');
+  shim.old_server.set_value(0, on_old, big);
+  shim.new_server.set_value(0, on_new, big);
+  TestClient c = shim.client();
+  for (int round = 0; round < 3; ++round) {
+    c.send({"GET", on_old});
+    c.send({"GET", on_new});
+    c.send({"PING"});
+    CHECK(c.read().text == big);
+    CHECK(c.read().text == big);
+    CHECK(c.read().text == "PONG");
+  }
+}
+
+TEST_CASE("X02 I4: a server that breaks in the middle of a reply shifts nothing") {
+  ShimFixture shim;
+  shim.old_server.set_rule([](const Words& request) {
+    if (request[0] != "HGETALL") return FakeAction{};
+    return FakeAction{FakeAction::Kind::kBreak, "*4\r\n$1\r\na\r\n$5\r\nhal"};
+  });
+  TestClient c = shim.client();
+  TestClient other = shim.client();
+  c.send({"SET", "k", "v"});
+  c.send({"HGETALL", "h"});
+  c.send({"GET", "k"});
+  c.send({"GET", "k"});
+  CHECK(reply_text(c.read()) == "+OK");
+  for (int i = 0; i < 3; ++i) {
+    const Reply reply = c.read();
+    CHECK(reply.is_error());
+    CHECK(reply.text.find("may or may not have been executed") != std::string::npos);
+  }
+  CHECK(shim.old_server.count("HGETALL") == 1);
+  CHECK(reply_text(c.call({"GET", "k"})) == "\"v\"");
+  CHECK(reply_text(other.call({"GET", "k"})) == "\"v\"");
+}
+
+TEST_CASE("X02: if part of the reply is with the client already, its connection is closed") {
+  ShimFixture shim;
+  shim.old_server.set_rule([](const Words& request) {
+    if (request[0] != "HGETALL") return FakeAction{};
+    return FakeAction{FakeAction::Kind::kBreak,
+                      "*2\r\n$1\r\na\r\n$1000000\r\n" + std::string(500'000, 'x')};
+  });
+  TestClient c = shim.client();
+  c.send({"HGETALL", "h"});
+  c.send({"GET", "k"});
+  CHECK_FALSE(c.try_read().has_value());
+}
+
+TEST_CASE("I4: a command without an answer ends in an error at the timeout and is not sent again") {
+  DataPlaneOptions options = ShimFixture::test_options();
+  options.backend_timeout_ms = 200;
+  ShimFixture shim(options);
+  shim.old_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+                      ""};
+  });
+  TestClient c = shim.client();
+  c.send({"INCR", "k"});
+  c.send({"SET", "k", "v"});
+  CHECK(reply_text(c.read()).find("no answer within 200 ms") != std::string::npos);
+  CHECK(c.read().is_error());
+  shim.old_server.set_rule({});
+  CHECK(reply_text(c.call({"SET", "k", "w"})) == "+OK");
+  CHECK(shim.old_server.count("INCR") == 1);
+}
+
+TEST_CASE(
+    "a server that is not there: an error at once that names it, and recovery without delay") {
+  ShimFixture shim;
+  auto gone = std::make_unique<FakeServer>();
+  const int port = gone->port();
+  gone.reset();
+  shim.table.old_side = {{"127.0.0.1", port}, ""};
+  shim.publish();
+  TestClient c = shim.client();
+  const std::string text = reply_text(c.call({"GET", "k"}));
+  CHECK(text.starts_with(cat("-ERR server 127.0.0.1:", port, " is not reachable")));
+  CHECK(c.call({"GET", "k"}).is_error());
+  FakeServer back("", port);
+  CHECK(eventually([&] { return reply_text(c.call({"SET", "k", "v"})) == "+OK"; }));
+}
+
+TEST_CASE("a server that refuses the password or the database serves nobody on that connection") {
+  ShimFixture shim;
+  FakeServer guarded("secret");
+  shim.table.old_side = {{"127.0.0.1", guarded.port()}, "wrong"};
+  shim.publish();
+  CHECK(shim.ask({"GET", "k"}).find("refused the login") != std::string::npos);
+  shim.table.old_side.password = "secret";
+  shim.publish();
+  CHECK(shim.ask({"GET", "k"}) == "nil");
+  guarded.set_rule([](const Words& request) {
+    if (request[0] != "SELECT") return FakeAction{};
+    return FakeAction{FakeAction::Kind::kReply, "-ERR invalid DB index\r\n"};
+  });
+  TestClient c = shim.client();
+  c.call({"SELECT", "3"});
+  CHECK(reply_text(c.call({"GET", "k"})).find("refused the login") != std::string::npos);
+  CHECK(guarded.count("GET") == 1);
+}
+
+TEST_CASE("T7: a reply that nobody asked for ends that connection, not the order") {
+  ShimFixture shim;
+  shim.old_server.set_rule([](const Words& request) {
+    if (request[0] != "APPEND") return FakeAction{};
+    return FakeAction{FakeAction::Kind::kReply, ":1\r\n:2\r\n"};
+  });
+  TestClient c = shim.client();
+  CHECK(reply_text(c.call({"APPEND", "k", "x"})) == ":1");
+  CHECK(eventually([&] { return shim.old_server.connections() < 4; }));
+  for (int i = 0; i < 5; ++i) CHECK(reply_text(c.call({"SET", "k", "v"})) == "+OK");
+  CHECK(reply_text(c.call({"GET", "k"})) == "\"v\"");
+}
+
+TEST_CASE(
+    "a new address: requests under way are answered by the old connection, later ones by the new") {
+  ShimFixture shim;
+  FakeServer successor;
+  shim.old_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+                      ""};
+  });
+  TestClient c = shim.client();
+  c.send({"INCR", "k"});
+  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  shim.table.old_side.address.port = successor.port();
+  shim.publish();
+  c.send({"SET", "k", "v"});
+  REQUIRE(successor.wait_for("SET", 1));
+  shim.old_server.release();
+  CHECK(reply_text(c.read()) == ":1");
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(eventually([&] { return shim.old_server.connections() == 0; }));
+}
+
+TEST_CASE("slots outside the plan, in doubt, or of a group without a master are refused") {
+  ShimFixture shim;
+  shim.set(SlotSet::of(1), SlotPhase::kOutside);
+  shim.set(SlotSet::of(2), SlotPhase::kDoubt);
+  shim.set(SlotSet::of(3), SlotPhase::kStay);
+  shim.table.old_writes_stopped = true;
+  shim.publish();
+  CHECK(shim.ask({"GET", key_in(1)}).starts_with("-ERR slot 1 is not behind this slotferry-shim"));
+  CHECK(shim.ask({"GET", key_in(2)}).starts_with("-TRYAGAIN the owner of slot 2 is in doubt"));
+  CHECK(shim.ask({"SET", key_in(3), "v"}).starts_with("-TRYAGAIN writes to slot 3 are stopped"));
+  CHECK(shim.ask({"GET", key_in(3)}) == "nil");
+  CHECK(shim.old_server.count("SET") == 0);
+}
+
+TEST_CASE("blocking commands, keyless ones and transactions with data are refused before sending") {
+  ShimFixture shim;
+  CHECK(shim.ask({"BLPOP", "k", "0"}).starts_with("-ERR 'blpop' is refused"));
+  CHECK(shim.ask({"XREAD", "BLOCK", "0", "STREAMS", "k", "$"}).find("block") != std::string::npos);
+  CHECK(shim.ask({"KEYS", "*"}).starts_with("-ERR 'keys' is refused"));
+  CHECK(shim.ask({"SUBSCRIBE", "c"}).starts_with("-ERR 'subscribe' is refused"));
+  CHECK(shim.ask({"EVAL", "return 1", "0"}).starts_with("-ERR 'eval' names no key"));
+  TestClient c = shim.client();
+  CHECK(reply_text(c.call({"MULTI"})) == "+OK");
+  CHECK(c.call({"SET", "k", "v"}).is_error());
+  CHECK(reply_text(c.call({"EXEC"})).starts_with("-EXECABORT"));
+  CHECK(reply_text(c.call({"GET", "k"})) == "nil");
+  CHECK(shim.old_server.requests().size() == 1);
+}
+
+TEST_CASE("QUIT answers, after what came before it, and closes") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  c.send({"SET", "k", "v"});
+  c.send({"QUIT"});
+  c.send({"GET", "k"});
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(reply_text(c.read()) == "+OK");
+  CHECK(c.is_closed());
+}
+
+TEST_CASE("start says which address it cannot have; threads are checked") {
+  ShimFixture shim;
+  DataPlaneOptions options = ShimFixture::test_options();
+  options.port = shim.plane->port();
+  auto second = make_data_plane(options, Log());
+  const Status status = second->start(std::make_shared<RouteTable>(shim.table));
+  CHECK_FALSE(status.is_ok());
+  CHECK(status.text().find(std::to_string(options.port)) != std::string::npos);
+  options.threads = 0;
+  CHECK(make_data_plane(options, Log())->start(std::make_shared<RouteTable>()).code() ==
+        Code::kInvalid);
+}
+
+TEST_CASE("clients-max is kept, and a place is free again when a client leaves") {
+  DataPlaneOptions options = ShimFixture::test_options();
+  options.clients_max = 2;
+  ShimFixture shim(options);
+  auto a = std::make_unique<TestClient>(shim.plane->port());
+  TestClient b = shim.client();
+  a->call({"PING"});
+  b.call({"PING"});
+  TestClient third = shim.client();
+  CHECK(third.is_closed());
+  a.reset();
+  CHECK(eventually([&] { return shim.plane->stats().clients == 1; }));
+  CHECK(shim.ask({"PING"}) == "+PONG");
+}
+
+TEST_CASE("shut_down answers what is in flight and then closes") {
+  ShimFixture shim;
+  shim.old_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+                      ""};
+  });
+  TestClient c = shim.client();
+  c.send({"INCR", "k"});
+  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  std::thread stopper([&] { shim.plane->shut_down(5'000); });
+  CHECK_FALSE(c.has_reply_within(30));
+  shim.old_server.release();
+  CHECK(reply_text(c.read()) == ":1");
+  CHECK(c.is_closed());
+  stopper.join();
+}
+
+TEST_CASE("statistics and latency are counted over workers") {
+  ShimFixture shim;
+  for (int i = 0; i < 10; ++i) shim.ask({"SET", cat("k", i), "v"});
+  CHECK(shim.plane->stats().requests == 10);
+  CHECK(shim.plane->stats().bytes_in > 200);
+  CHECK(shim.plane->stats().inflight == 0);
+  CHECK(shim.plane->latency_us().count() == 10);
+}

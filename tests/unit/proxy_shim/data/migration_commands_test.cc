@@ -1,0 +1,169 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "proxy_shim/data/migration_commands.h"
+#include "tests/unit/proxy_shim/data/shim_fixture.h"
+
+using namespace sf;
+
+namespace {
+constexpr int kSlot = 905;
+const SlotSet kSlots = SlotSet::of(kSlot);
+constexpr SlotPhase kAllPhases[] = {SlotPhase::kOutside, SlotPhase::kStay,    SlotPhase::kOld,
+                                    SlotPhase::kHold,    SlotPhase::kBarrier, SlotPhase::kPromote,
+                                    SlotPhase::kNew,     SlotPhase::kFinal,   SlotPhase::kDoubt};
+
+MigrationAnswer judge(SlotPhase phase, const Words& words) {
+  RouteTable table;
+  table.phase.fill(phase);
+  table.old_side.address = {"10.0.0.1", 7001};
+  table.new_side.address = {"10.0.0.2", 7003};
+  const Routes routes(std::make_shared<RouteTable>(table));
+  const std::vector<std::string_view> argv(words.begin(), words.end());
+  const CommandSpec* spec = find_command(argv[0]);
+  REQUIRE(spec != nullptr);
+  REQUIRE(spec->is(kCmdMigration));
+  REQUIRE(spec->arity_ok(argv.size()));
+  return judge_migration(*spec, argv, routes);
+}
+}  // namespace
+
+TEST_CASE("T4 X07: the wrapper executes until the slot is FINAL and sends on from then") {
+  const std::string key = key_in(kSlot);
+  for (const SlotPhase phase : kAllPhases) {
+    CAPTURE(phase_name(phase));
+    const auto answer = judge(phase, {"SLOTSMGRT-EXEC-WRAPPER", key, "GET", key});
+    if (phase == SlotPhase::kOutside || phase == SlotPhase::kDoubt) {
+      CHECK(answer.kind == MigrationAnswer::Kind::kNow);
+      CHECK(answer.reply.starts_with("-"));
+    } else if (phase == SlotPhase::kFinal) {
+      CHECK(answer.kind == MigrationAnswer::Kind::kNow);
+      CHECK(answer.reply.starts_with("*2\r\n:0\r\n$"));
+    } else {
+      CHECK(answer.kind == MigrationAnswer::Kind::kExecute);
+    }
+  }
+}
+
+TEST_CASE("I7 T1 T3: a slot or key is said to be moved only when FINAL and only to its owner") {
+  const std::string key = key_in(kSlot);
+  const std::vector<Words> commands = {
+      {"SLOTSMGRTTAGSLOT", "H", "P", "3000", "905"},
+      {"SLOTSMGRTTAGSLOT-ASYNC", "H", "P", "5000", "200", "33554432", "905", "500"},
+      {"SLOTSMGRTSLOT", "H", "P", "3000", "905"},
+      {"SLOTSMGRTSLOT-ASYNC", "H", "P", "5000", "200", "33554432", "905", "500"},
+      {"SLOTSMGRTTAGONE", "H", "P", "3000", key},
+      {"SLOTSMGRTONE", "H", "P", "3000", key},
+  };
+  for (Words words : commands) {
+    for (const SlotPhase phase : kAllPhases) {
+      for (const bool to_owner : {true, false}) {
+        words[1] = to_owner ? "10.0.0.2" : "10.0.0.9";
+        words[2] = to_owner ? "7003" : "7009";
+        const auto answer = judge(phase, words);
+        CAPTURE(words[0]);
+        CAPTURE(phase_name(phase));
+        CAPTURE(answer.reply);
+        if (phase == SlotPhase::kFinal && to_owner) {
+          CHECK(answer.kind == MigrationAnswer::Kind::kNow);
+          const bool is_slot = words[0].find("SLOT", 5) != std::string::npos;
+          CHECK(answer.reply == (is_slot ? "*2\r\n:0\r\n:0\r\n" : ":0\r\n"));
+          continue;
+        }
+        CHECK(answer.reply.starts_with("-"));
+        if (phase == SlotPhase::kOutside || phase == SlotPhase::kDoubt) continue;
+        CHECK(answer.reply.find(words[1] + ":" + words[2]) != std::string::npos);
+        const bool is_new = phase == SlotPhase::kNew || phase == SlotPhase::kFinal;
+        CHECK(answer.reply.find(is_new ? "10.0.0.2:7003" : "10.0.0.1:7001") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("I8 T24: data pushed at the shim and the other migration commands are refused") {
+  const std::vector<Words> commands = {
+      {"SLOTSRESTORE", "k", "0", "dump"},
+      {"SLOTSRESTORE-ASYNC", "delete", "k"},
+      {"SLOTSRESTORE-ASYNC-AUTH", "pw"},
+      {"SLOTSRESTORE-ASYNC-SELECT", "0"},
+      {"SLOTSRESTORE-ASYNC-ACK", "0", "x"},
+      {"SLOTSMGRT-ASYNC-FENCE"},
+      {"SLOTSMGRT-ASYNC-CANCEL"},
+      {"SLOTSMGRT-ASYNC-STATUS"},
+      {"SLOTSMGRTTAGONE-ASYNC", "h", "1", "1", "1", "1", "k"},
+  };
+  for (const Words& words : commands) {
+    CAPTURE(words[0]);
+    const auto answer = judge(SlotPhase::kFinal, words);
+    CHECK(answer.kind == MigrationAnswer::Kind::kNow);
+    CHECK(answer.reply.starts_with("-ERR"));
+  }
+}
+
+TEST_CASE(
+    "T4: the wrapped command is executed on the owner exactly once and its reply is wrapped") {
+  ShimFixture shim;
+  const std::string key = key_in(kSlot);
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "incr", key}) == "[:2 :1]");
+  CHECK(shim.old_server.count("INCR") == 1);
+  CHECK(shim.old_server.requests().back()[0] == "incr");
+  shim.publish(kSlots, SlotPhase::kNew);
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "GET", key}) == "[:2 nil]");
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "nosuch", key}).starts_with("[:2 -ERR"));
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "SET", key}).starts_with("[:2 -ERR wrong number"));
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "FLUSHALL"}).starts_with("[:2 -ERR"));
+  shim.publish(kSlots, SlotPhase::kFinal);
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", key, "SET", key, "v"}).starts_with("[:0 \""));
+  CHECK(shim.new_server.count("SET") == 0);
+}
+
+TEST_CASE("T4 T7: wrapped replies keep their order among others, large ones too") {
+  ShimFixture shim;
+  const std::string key = key_in(kSlot);
+  const std::string big(300'000, 'x');
+  shim.old_server.set_value(0, key, big);
+  TestClient c = shim.client();
+  c.send({"GET", key});
+  c.send({"SLOTSMGRT-EXEC-WRAPPER", key, "GET", key});
+  c.send({"PING"});
+  CHECK(c.read().text == big);
+  const Reply wrapped = c.read();
+  REQUIRE(wrapped.elements.size() == 2);
+  CHECK(wrapped.elements[0].integer == 2);
+  CHECK(wrapped.elements[1].text == big);
+  CHECK(reply_text(c.read()) == "+PONG");
+}
+
+TEST_CASE("T14 T15: a refused migration command is answered after a pause, others at once") {
+  ShimFixture shim;
+  TestClient dashboard = shim.client();
+  const auto start = std::chrono::steady_clock::now();
+  dashboard.send({"SLOTSMGRTTAGSLOT-ASYNC", "127.0.0.1", "1", "5000", "200", "1000", "905", "500"});
+  dashboard.send({"PING"});
+  CHECK(shim.ask({"GET", "k"}) == "nil");
+  CHECK_FALSE(dashboard.has_reply_within(20));
+  const std::string text = reply_text(dashboard.read());
+  CHECK(text.starts_with("-ERR slot 905 is not handed back yet"));
+  CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(50));
+  CHECK(reply_text(dashboard.read()) == "+PONG");
+  {
+    TestClient leaving = shim.client();
+    leaving.send({"SLOTSMGRTTAGSLOT", "127.0.0.1", "1", "5000", "905"});
+    leaving.send({"PING"});
+  }
+  CHECK(eventually([&] { return shim.plane->stats().clients == 1; }));
+}
+
+TEST_CASE("T1 I7: the dashboard's semi-async round ends only towards the owner") {
+  ShimFixture shim;
+  shim.publish(kSlots, SlotPhase::kFinal);
+  const std::string port = std::to_string(shim.new_server.port());
+  CHECK(shim.ask({"SLOTSMGRTTAGSLOT-ASYNC", "127.0.0.1", port, "5000", "200", "1000", "905",
+                  "500"}) == "[:0 :0]");
+  CHECK(
+      shim.ask({"SLOTSMGRTTAGSLOT", "127.0.0.1", "1", "5000", "905"}).starts_with("-ERR slot 905"));
+  CHECK(shim.ask({"SLOTSMGRTTAGSLOT", "127.0.0.1", port, "5000", "1024"}).starts_with("-ERR"));
+}

@@ -1,0 +1,53 @@
+// What a server says about itself, read fresh each time: INFO, and slot positions of a
+// slotferry-node.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/slots/move_plan.h"
+#include "migrator/peer.h"
+
+namespace sf {
+
+// INFO text as name -> value; "# Section" lines and lines without ':' are left out.
+using InfoMap = std::map<std::string, std::string, std::less<>>;
+InfoMap parse_info(std::string_view text);
+int64_t info_number(const InfoMap& info, std::string_view name, int64_t otherwise);
+
+struct ServerFacts {
+  ServerKind kind = ServerKind::kNode;
+  std::string version;  // of slotferry, or of redis
+  std::string run_id;
+  bool is_slave = false;
+  std::optional<HostPort> master;  // of a slave
+  bool link_up = false;            // of a slave: attached and past its first copy
+  InfoMap info;
+};
+
+// kRefused: a server of a kind this program cannot move (it names what it found).
+Result<ServerFacts> read_facts(Peer& peer);
+
+// One row of REPLICATION POSITIONS (docs/plan.md section 1).
+struct SlotPosition {
+  int slot = 0;
+  bool is_slave = false;
+  std::string history;
+  uint64_t seq = 0;
+  std::string link;   // "-", "up", "down", "copying"
+  std::string fence;  // "no", "leased", "permanent"
+};
+Result<std::map<int, SlotPosition>> read_positions(Peer& peer, const SlotSet& slots);
+
+// Keys a slot, from SLOTSINFO; slots without keys are absent.
+Result<std::map<int, int64_t>> read_key_counts(Peer& peer);
+int64_t keys_in(const std::map<int, int64_t>& counts, const SlotSet& slots);
+
+// CONFIG GET of one parameter; nullopt if the server does not know it.
+Result<std::optional<std::string>> read_config(Peer& peer, const std::string& name);
+
+}  // namespace sf

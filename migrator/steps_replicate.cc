@@ -1,0 +1,197 @@
+#include <algorithm>
+
+#include "migrator/server_facts.h"
+#include "migrator/steps.h"
+
+namespace sf {
+namespace {
+
+constexpr uint64_t kSettledLag = 2000;            // log entries of a node
+constexpr int64_t kSettledLagBytes = 256 * 1024;  // of Redis's replication stream
+constexpr int kPollMs = 300;
+constexpr int kSteadyPolls = 2;  // so often in a row everything must be settled
+
+// Slots that are still served by the old side: on the others the new master owns the data and must
+// never be told to follow.
+Result<SlotSet> unswitched(MoveContext& context) {
+  const auto rows = context.shim.slots(context.plan.slots);
+  if (!rows) return rows.status();
+  SlotSet slots;
+  for (const auto& [slot, row] : *rows) {
+    if (row.state == "old") slots.add(slot);
+  }
+  return slots;
+}
+
+// The password the new server uses towards its master.
+Status set_master_password(MoveContext& context, std::string_view step, Peer& server,
+                           const std::string& password) {
+  if (password.empty()) return Status::ok();
+  const auto current = read_config(server, "masterauth");
+  if (!current) return current.status();
+  if (current->has_value() && **current == password) return Status::ok();
+  return context.effect(step, cat("CONFIG SET masterauth on ", server.label()), [&] {
+    return server.expect({"CONFIG", "SET", "masterauth", password}).status();
+  });
+}
+
+Result<std::string> follow_slots(MoveContext& context, const SlotSet& wanted) {
+  const auto positions = read_positions(*context.new_master, wanted);
+  if (!positions) return positions.status();
+  SlotSet missing;
+  for (const auto& [slot, position] : *positions) {
+    if (!position.is_slave) missing.add(slot);
+  }
+  if (missing.empty()) return std::string("it does already");
+  const std::string step(step_text(Step::kFollow));
+  Status status =
+      set_master_password(context, step, *context.new_master, context.plan.old_side.password);
+  if (!status) return status;
+  const HostPort& master = context.plan.old_side.master;
+  const Argv command = {"PKCLUSTER", "SLOTSSLAVEOF", master.host, std::to_string(master.port),
+                        missing.text()};
+  status = context.effect(step, cat("SLOTSSLAVEOF ", master.text(), " ", missing.text()),
+                          [&] { return context.new_master->expect(command).status(); });
+  if (!status) return status;
+  return cat("slots ", missing.text(), " follow ", master.text());
+}
+
+// Makes `server` a replica of `master` as a whole. It must be one already, or be empty and follow
+// nobody.
+Result<std::string> follow_whole(MoveContext& context, std::string_view step, Peer& server,
+                                 const HostPort& master, const std::string& password) {
+  const auto facts = read_facts(server);
+  if (!facts) return facts.status();
+  if (facts->is_slave && facts->master == master) return cat(server.label(), " does already");
+  if (facts->is_slave) {
+    return Status::refused(cat(server.label(), " follows ",
+                               facts->master ? facts->master->text() : "another server",
+                               "; it must follow ", master.text(), " or nobody"));
+  }
+  const auto size = server.expect({"DBSIZE"});
+  if (!size) return size.status();
+  if (size->integer != 0) {
+    return Status::refused(cat(server.label(), " holds ", size->integer,
+                               " keys and follows nobody; empty it or ", "make it a replica of ",
+                               master.text(), " by hand"));
+  }
+  Status status = set_master_password(context, step, server, password);
+  if (!status) return status;
+  const bool redis = context.plan.new_side.kind == ServerKind::kRedis;
+  const Argv command = {redis ? "REPLICAOF" : "SLAVEOF", master.host, std::to_string(master.port)};
+  status = context.effect(step, cat(command[0], " ", master.text(), " on ", server.label()),
+                          [&] { return server.expect(command).status(); });
+  if (!status) return status;
+  return cat(server.label(), " follows ", master.text());
+}
+
+Result<SlotSet> settled_node_slots(MoveContext& context, const SlotSet& slots) {
+  // The old side first: what the new one then has applied is at least that old.
+  const auto old_positions = read_positions(*context.old_master, slots);
+  if (!old_positions) return old_positions.status();
+  const auto new_positions = read_positions(*context.new_master, slots);
+  if (!new_positions) return new_positions.status();
+  SlotSet settled;
+  for (const auto& [slot, from] : *old_positions) {
+    const SlotPosition& to = new_positions->at(slot);
+    if (!to.is_slave) {
+      return Status::refused(cat("slot ", slot, " does not follow on ", context.new_master->label(),
+                                 " any more; somebody ended it there, abort and begin anew"));
+    }
+    const bool close =
+        to.link == "up" && to.history == from.history && from.seq <= to.seq + kSettledLag;
+    if (close) settled.add(slot);
+  }
+  return settled;
+}
+
+Result<SlotSet> settled_redis_slots(MoveContext& context, const SlotSet& slots) {
+  const auto from = read_facts(*context.old_master);
+  if (!from) return from.status();
+  const auto to = read_facts(*context.new_master);
+  if (!to) return to.status();
+  if (!to->is_slave || to->master != context.plan.old_side.master) {
+    return Status::refused(cat(context.new_master->label(), " does not follow ",
+                               context.plan.old_side.master.text(),
+                               " any more; abort and begin anew"));
+  }
+  const int64_t lag = info_number(from->info, "master_repl_offset", 0) -
+                      info_number(to->info, "slave_repl_offset", 0);
+  return to->link_up && lag <= kSettledLagBytes ? slots : SlotSet();
+}
+
+// Keys copied so far, for people; what counts is settled_slots().
+std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* done, int64_t* total) {
+  if (context.is_node()) {
+    const auto from = read_key_counts(*context.old_master);
+    const auto to = read_key_counts(*context.new_master);
+    if (!from || !to) return {};
+    *total = keys_in(*from, slots);
+    *done = std::min(keys_in(*to, slots), *total);
+    return {};
+  }
+  const auto from = context.old_master->call({"DBSIZE"});
+  const auto to = read_facts(*context.new_master);
+  if (!from || !to) return {};
+  *total = from->integer;
+  const int64_t bytes = info_number(to->info, "master_sync_read_bytes", -1);
+  const int64_t all = info_number(to->info, "master_sync_total_bytes", 0);
+  if (to->link_up) *done = *total;
+  if (bytes > 0 && all > 0) *done = std::min(*total, *total * bytes / all);
+  return bytes > 0 ? human_bytes(bytes) : std::string();
+}
+
+}  // namespace
+
+Result<std::string> follow(MoveContext& context) {
+  const auto slots = unswitched(context);
+  if (!slots) return slots.status();
+  if (slots->empty()) return std::string("every slot is switched already");
+  if (context.is_node()) return follow_slots(context, *slots);
+  return follow_whole(context, step_text(Step::kFollow), *context.new_master,
+                      context.plan.old_side.master, context.plan.old_side.password);
+}
+
+Result<std::string> follow_replicas(MoveContext& context) {
+  const PlanSide& side = context.plan.new_side;
+  int replicas = 0;
+  for (const HostPort& server : side.servers) {
+    if (server == side.master) continue;
+    const auto peer = open_peer(context.plan, false, server);
+    const auto result =
+        follow_whole(context, step_text(Step::kFollowReplicas), *peer, side.master, side.password);
+    if (!result) return result.status();
+    ++replicas;
+  }
+  return cat(replicas, " replicas of ", side.master.text());
+}
+
+Result<SlotSet> settled_slots(MoveContext& context, const SlotSet& slots) {
+  return context.is_node() ? settled_node_slots(context, slots)
+                           : settled_redis_slots(context, slots);
+}
+
+Result<std::string> wait_copied(MoveContext& context) {
+  const auto slots = unswitched(context);
+  if (!slots) return slots.status();
+  if (slots->empty()) return std::string("every slot is switched already");
+  for (int steady = 0; steady < kSteadyPolls;) {
+    const auto settled = settled_slots(context, *slots);
+    if (!settled) return settled.status();
+    steady = *settled == *slots ? steady + 1 : 0;
+    Progress progress{.what = "copied", .unit = "keys", .detail = {}};
+    progress.detail = copied_text(context, *slots, &progress.done, &progress.total);
+    if (*settled != *slots && progress.done >= progress.total)
+      progress.done = std::max<int64_t>(0, progress.total - 1);
+    if (!progress.detail.empty()) progress.detail += ", ";
+    progress.detail += cat(settled->size(), "/", slots->size(), " slots in sync");
+    context.out.progress(progress);
+    if (steady < kSteadyPolls) {
+      const Status waited = context.wait_ms(kPollMs);
+      if (!waited) return waited;
+    }
+  }
+  return cat(slots->size(), " slots in sync");
+}
+
+}  // namespace sf

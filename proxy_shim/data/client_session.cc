@@ -11,7 +11,7 @@ namespace sf {
 namespace {
 // Until a client's replies are known, as large as this each: limits what a first pipeline of large
 // reads brings in.
-constexpr size_t kFirstReplyEstimate = 64UL << 10;
+constexpr size_t kFirstReplyEstimate = 128UL << 10;
 constexpr std::string_view kWrapperPrefix = "*2\r\n:2\r\n";
 }  // namespace
 

@@ -94,6 +94,16 @@ CutoverMachine::Actions CutoverMachine::step(const CutEvent& event) {
   return retried(event);
 }
 
+void CutoverMachine::owe(const Debts& debts, uint64_t epoch) {
+  epoch_ = epoch;
+  promote_sent_ = debts.follow;
+  fence_sent_ = debts.unfence;
+  mark_owed_ = debts.mark;
+  link_owed_ = debts.link && traits_.reverse_link;
+  promoted_ = debts.promoted;
+  debt_ = debts.why;
+}
+
 CutoverMachine::Actions CutoverMachine::start(const CutEvent& event) {
   // A side that could not be put back comes first: a second attempt on top would prove nothing.
   if (step_ != Step::kIdle || phase_ != SlotPhase::kOld || owes()) return {};

@@ -31,6 +31,7 @@ struct ReplPosition {
 struct CutTraits {
   bool end_fenced = true;  // a fence or a pause makes the old end final, unanswered writes included
   bool reverse_link = true;  // the old side can follow the new one from the switch position
+  bool exact_end = true;     // the end moves by client writes only, not by the server's own chatter
 };
 
 struct CutEvent {
@@ -99,6 +100,16 @@ class CutoverMachine {
   CutoverMachine(CutTraits traits, SlotPhase phase) : traits_(traits), phase_(phase) {}
 
   std::vector<CutAction> step(const CutEvent& event);
+
+  // What an earlier life of the shim, or a start-up that could not reach a server, left to be done:
+  // kRetry does it. In kOld: the new side must follow again, the old one be unfenced; in kNew:
+  // marker, reverse link from the position `promoted`.
+  struct Debts {
+    bool follow = false, unfence = false, mark = false, link = false;
+    ReplPosition promoted;
+    std::string why;
+  };
+  void owe(const Debts& debts, uint64_t epoch);
 
   SlotPhase phase() const { return phase_; }
   uint64_t epoch() const { return epoch_; }

@@ -1,0 +1,317 @@
+#include "proxy_shim/control/admin_commands.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+
+namespace sf {
+namespace {
+
+std::string ok_reply() {
+  std::string out;
+  resp::status(out, "OK");
+  return out;
+}
+
+std::string error_reply(const Status& status) {
+  std::string out;
+  const char* word = status.code() == Code::kRefused ? "REFUSED " : "ERR ";
+  resp::error(out, word + status.text());
+  return out;
+}
+
+void field(std::string& out, const char* name, const std::string& value) {
+  resp::bulk(out, name);
+  resp::bulk(out, value);
+}
+void field(std::string& out, const char* name, int64_t value) {
+  resp::bulk(out, name);
+  resp::integer(out, value);
+}
+
+}  // namespace
+
+AdminCommands::AdminCommands(const RunPorts& ports, CutoverRunner* runner, std::string run_id)
+    : ports_(ports), runner_(runner), run_id_(std::move(run_id)) {}
+
+const std::vector<AdminCommands::Entry>& AdminCommands::table() {
+  static const std::vector<Entry> entries = {
+      {"STATUS", "STATUS -- everything in one flat array", 1, 1, false, &AdminCommands::status},
+      {"SLOTS", "SLOTS [<slots>] -- state, owner, epoch, pause, held, lag and text of each slot", 1,
+       2, false, &AdminCommands::slots},
+      {"LOCK", "LOCK <owner> [FORCE] -- take the run lock; answers its epoch", 2, 3, false,
+       &AdminCommands::lock},
+      {"UNLOCK", "UNLOCK <owner> <epoch> -- give the run lock back", 3, 3, false,
+       &AdminCommands::unlock},
+      {"PERMIT", "PERMIT <slots> -- every proxy was read back as sending them here; lasts 10 s", 2,
+       2, false, &AdminCommands::permit},
+      {"CUTOVER",
+       "CUTOVER <slots> [MAXPAUSE ms] -- switch them to the new side; answers when decided", 2, 4,
+       true, &AdminCommands::cutover},
+      {"ABORT", "ABORT <slots> -- take back what is not committed, drop what is queued", 2, 2, true,
+       &AdminCommands::abort},
+      {"AUTO", "AUTO ON|OFF <slots> -- switch each unit by itself once its lag is small and steady",
+       3, 3, true, &AdminCommands::automatic},
+      {"FINAL", "FINAL <slots> -- they are about to be handed back; no cutover any more", 2, 2,
+       true, &AdminCommands::final},
+      {"HELP", "HELP -- these lines", 1, 1, false, &AdminCommands::help},
+  };
+  return entries;
+}
+
+void AdminCommands::run(const std::vector<std::string>& argv, const std::string& peer,
+                        Answer answer) {
+  const std::string name = to_upper(argv[0]);
+  std::string out;
+  if (name == "SHIM") {
+    Call call{{argv.begin() + 1, argv.end()}, "", peer, std::move(answer)};
+    return shim(call);
+  }
+  if (name == "PING") {
+    resp::status(out, "PONG");
+  } else if (name == "HELP") {
+    Call call{{"HELP"}, "", peer, std::move(answer)};
+    return help(call);
+  } else if (name == "CLIENT" || name == "SELECT") {
+    resp::status(out, "OK");
+  } else if (name == "COMMAND") {
+    resp::array(out, 0);
+  } else {
+    resp::error(out, cat("ERR unknown command '", printable(argv[0]),
+                         "': this is the admin port, try SHIM HELP"));
+  }
+  answer(out);
+}
+
+// The words AS <owner> <epoch> at the end bind the command to a run; it must hold the lock.
+Status AdminCommands::check_lock(const Words& words, size_t* used) const {
+  *used = 0;
+  if (words.size() < 4 || !equals_ignore_case(words[words.size() - 3], "AS")) return Status::ok();
+  *used = 3;
+  const RunLock held = ports_.store->run_lock();
+  const auto epoch = parse_uint64(words.back());
+  if (epoch && held.owner == words[words.size() - 2] && held.epoch == *epoch) return Status::ok();
+  return Status::refused(cat("the run lock is ",
+                             held.owner.empty() ? std::string("free") : cat("held by ", held.owner),
+                             " (epoch ", held.epoch, "), not held by ", words[words.size() - 2],
+                             " (epoch ", words.back(), ")"));
+}
+
+void AdminCommands::shim(Call& call) {
+  if (call.words.empty()) return help(call);
+  size_t used = 0;
+  const Status locked = check_lock(call.words, &used);
+  if (!locked) return call.answer(error_reply(locked));
+  if (used > 0) call.as = call.words[call.words.size() - 2];
+  call.words.resize(call.words.size() - used);
+  for (const Entry& entry : table()) {
+    if (!equals_ignore_case(entry.name, call.words[0])) continue;
+    if (call.words.size() < entry.words_min || call.words.size() > entry.words_max) {
+      return call.answer(error_reply(Status::invalid(cat("usage: SHIM ", entry.usage))));
+    }
+    if (entry.changes) {
+      std::string line;
+      for (const std::string& word : call.words)
+        line += (line.empty() ? "" : " ") + printable(word);
+      ports_.store->audit(
+          {{"what", "command"}, {"command", line}, {"as", call.as}, {"from", call.peer}});
+    }
+    return (this->*entry.handler)(call);
+  }
+  call.answer(error_reply(
+      Status::invalid(cat("unknown subcommand '", printable(call.words[0]), "', try SHIM HELP"))));
+}
+
+Result<SlotSet> AdminCommands::slots_of(const std::string& text) const {
+  Result<SlotSet> slots = SlotSet::parse(text);
+  if (!slots) return slots;
+  if (to_lower(text) == "all") return ports_.plan->slots;
+  if (ports_.plan->slots.contains(*slots)) return slots;
+  SlotSet outside = *slots;
+  outside.remove(ports_.plan->slots);
+  return Status::invalid(cat("slots ", outside.text(), " are not moved by plan ", ports_.plan->id,
+                             ", which moves ", ports_.plan->slots.text()));
+}
+
+void AdminCommands::status(Call& call) {
+  const MovePlan& plan = *ports_.plan;
+  const auto count = [&](SlotPhase phase) { return int64_t{ports_.board->in_phase(phase).size()}; };
+  const RunLock lock = ports_.store->run_lock();
+  const DataPlaneStats data = ports_.plane->stats();
+  const PauseSummary pauses = ports_.stats->summary();
+  std::string body;
+  size_t fields = 0;
+  const auto add = [&](const char* name, const auto& value) {
+    field(body, name, value);
+    ++fields;
+  };
+  add("plan", plan.id);
+  add("run_id", run_id_);
+  add("epoch", static_cast<int64_t>(ports_.store->epoch()));
+  add("unit", std::string(unit_text(plan.unit)));
+  add("kind", std::string(ports_.driver->kind()));
+  add("slots", plan.slots.text());
+  add("old", plan.old_side.master.text());
+  add("new", plan.new_side.master.text());
+  add("stay", plan.stay.text());
+  add("old_count", count(SlotPhase::kOld));
+  add("hold", count(SlotPhase::kHold) + count(SlotPhase::kBarrier));
+  add("promote", count(SlotPhase::kPromote));
+  add("new_count", count(SlotPhase::kNew));
+  add("final", count(SlotPhase::kFinal));
+  add("doubt", count(SlotPhase::kDoubt));
+  add("permit_ms_left", ports_.permits->ms_left(plan.slots));
+  add("lock_owner", lock.owner);
+  add("lock_epoch", static_cast<int64_t>(lock.epoch));
+  add("auto", ports_.board->automatic().text());
+  add("clients", data.clients);
+  add("requests", data.requests);
+  add("held", data.held_now);
+  add("inflight", data.inflight);
+  add("cutovers", pauses.cutovers);
+  add("pause_p50_us", pauses.pause_p50_us);
+  add("pause_p99_us", pauses.pause_p99_us);
+  add("pause_max_us", pauses.pause_max_us);
+  add("sync_p99_us", pauses.sync_p99_us);
+  add("last_error", pauses.last_error);
+  std::string out;
+  resp::array(out, fields * 2);
+  call.answer(out + body);
+}
+
+void AdminCommands::slots(Call& call) {
+  SlotSet wanted = ports_.plan->slots;
+  if (call.words.size() == 2) {
+    Result<SlotSet> parsed = SlotSet::parse(call.words[1]);
+    if (!parsed) return call.answer(error_reply(parsed.status()));
+    wanted = *parsed;
+  }
+  std::string out;
+  resp::array(out, static_cast<size_t>(wanted.size()));
+  wanted.for_each([&](int slot) {
+    const SlotRow row = ports_.board->row(slot);
+    resp::array(out, 8);
+    resp::integer(out, slot);
+    resp::bulk(out, phase_name(row.phase));
+    const bool known = row.phase != SlotPhase::kOutside && row.phase != SlotPhase::kDoubt;
+    resp::bulk(out, known ? ports_.board->owner(row.phase).text() : "");
+    resp::integer(out, static_cast<int64_t>(row.epoch));
+    resp::integer(out, row.pause_us);
+    resp::integer(out, row.held);
+    resp::integer(out, row.lag);
+    resp::bulk(out, row.text);
+  });
+  call.answer(out);
+}
+
+void AdminCommands::lock(Call& call) {
+  const bool force = call.words.size() == 3 && equals_ignore_case(call.words[2], "FORCE");
+  if (call.words.size() == 3 && !force) {
+    return call.answer(error_reply(Status::invalid("usage: SHIM LOCK <owner> [FORCE]")));
+  }
+  if (call.words[1].empty() || call.words[1].size() > 128) {
+    return call.answer(error_reply(Status::invalid("the lock's owner is 1 to 128 bytes")));
+  }
+  Result<RunLock> taken = ports_.store->take_lock(call.words[1], force);
+  if (!taken) return call.answer(error_reply(taken.status()));
+  std::string out;
+  resp::integer(out, static_cast<int64_t>(taken->epoch));
+  call.answer(out);
+}
+
+void AdminCommands::unlock(Call& call) {
+  const auto epoch = parse_uint64(call.words[2]);
+  if (!epoch) return call.answer(error_reply(Status::invalid("the lock's epoch is a number")));
+  const Status status = ports_.store->drop_lock(call.words[1], *epoch);
+  call.answer(status ? ok_reply() : error_reply(status));
+}
+
+void AdminCommands::permit(Call& call) {
+  Result<SlotSet> slots = slots_of(call.words[1]);
+  if (!slots) return call.answer(error_reply(slots.status()));
+  // Renewed every two seconds: only the first of a series is worth a line in the audit log.
+  if (ports_.permits->ms_left(*slots) == 0) {
+    ports_.store->audit(
+        {{"what", "permit"}, {"slots", slots->text()}, {"as", call.as}, {"from", call.peer}});
+  }
+  ports_.permits->grant(*slots);
+  call.answer(ok_reply());
+}
+
+void AdminCommands::cutover(Call& call) {
+  Result<SlotSet> slots = slots_of(call.words[1]);
+  if (!slots) return call.answer(error_reply(slots.status()));
+  int64_t max_pause_ms = 0;
+  if (call.words.size() > 2) {
+    max_pause_ms = call.words.size() == 4 ? parse_int64(call.words[3]).value_or(0) : 0;
+    if (!equals_ignore_case(call.words[2], "MAXPAUSE") || max_pause_ms < 1 ||
+        max_pause_ms > 60'000) {
+      return call.answer(error_reply(
+          Status::invalid("usage: SHIM CUTOVER <slots> [MAXPAUSE ms], 1 to 60000 milliseconds")));
+    }
+  }
+  const Answer answer = call.answer;
+  const Status status =
+      runner_->cutover(*slots, max_pause_ms, [answer](std::vector<UnitResult> results) {
+        std::string out;
+        resp::array(out, results.size());
+        for (const UnitResult& result : results) {
+          resp::array(out, 5);
+          resp::bulk(out, result.slots.text());
+          resp::bulk(out, phase_name(result.phase));
+          resp::integer(out, result.pause_us);
+          resp::integer(out, result.held);
+          resp::bulk(out, result.text);
+        }
+        answer(out);
+      });
+  if (!status) call.answer(error_reply(status));
+}
+
+void AdminCommands::abort(Call& call) {
+  Result<SlotSet> slots = slots_of(call.words[1]);
+  if (!slots) return call.answer(error_reply(slots.status()));
+  ports_.board->set_auto(*slots, false);
+  runner_->abort(*slots);
+  call.answer(ok_reply());
+}
+
+void AdminCommands::automatic(Call& call) {
+  const bool on = equals_ignore_case(call.words[1], "ON");
+  if (!on && !equals_ignore_case(call.words[1], "OFF")) {
+    return call.answer(error_reply(Status::invalid("usage: SHIM AUTO ON|OFF <slots>")));
+  }
+  Result<SlotSet> slots = slots_of(call.words[2]);
+  if (!slots) return call.answer(error_reply(slots.status()));
+  const Status status = runner_->set_auto(*slots, on);
+  call.answer(status ? ok_reply() : error_reply(status));
+}
+
+void AdminCommands::final(Call& call) {
+  Result<SlotSet> slots = slots_of(call.words[1]);
+  if (!slots) return call.answer(error_reply(slots.status()));
+  SlotSet not_new = *slots;
+  not_new.remove(ports_.board->in_phase(SlotPhase::kNew));
+  not_new.remove(ports_.board->in_phase(SlotPhase::kFinal));
+  if (!not_new.empty()) {
+    return call.answer(error_reply(Status::refused(
+        cat("slots ", not_new.text(), " are not in state NEW: cut them over first"))));
+  }
+  Status status = ports_.store->set_final(
+      *slots, {{"what", "final"}, {"slots", slots->text()}, {"as", call.as}, {"from", call.peer}});
+  if (status) status = ports_.board->publish(*slots, SlotPhase::kFinal);
+  call.answer(status ? ok_reply() : error_reply(status));
+}
+
+void AdminCommands::help(Call& call) {
+  std::string out;
+  resp::array(out, table().size() + 1);
+  for (const Entry& entry : table()) resp::bulk(out, cat("SHIM ", entry.usage));
+  resp::bulk(out,
+             "CUTOVER, ABORT, AUTO and FINAL take AS <owner> <epoch> at the end: only the run "
+             "lock's owner");
+  call.answer(out);
+}
+
+}  // namespace sf

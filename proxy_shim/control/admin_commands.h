@@ -1,0 +1,63 @@
+// The operator's commands (docs/plan.md section 3), without the network. Long ones answer later;
+// the others at once. Called on the admin server's thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy_shim/control/cutover_runner.h"
+
+namespace sf {
+
+class AdminCommands {
+ public:
+  // Gets one whole RESP reply; called once, on any thread.
+  using Answer = std::function<void(std::string)>;
+
+  AdminCommands(const RunPorts& ports, CutoverRunner* runner, std::string run_id);
+
+  // `argv` is a request after authentication, `peer` who sent it (for the audit log).
+  void run(const std::vector<std::string>& argv, const std::string& peer, Answer answer);
+
+ private:
+  using Words = std::vector<std::string>;
+  struct Call {
+    Words words;  // after SHIM, in the order given, AS <owner> <epoch> taken off
+    std::string as;
+    std::string peer;
+    Answer answer;
+  };
+  using Handler = void (AdminCommands::*)(Call&);
+  struct Entry {
+    const char* name;
+    const char* usage;
+    size_t words_min;  // the subcommand counts
+    size_t words_max;
+    bool changes;  // needs the run lock if AS is given, and is audited
+    Handler handler;
+  };
+  static const std::vector<Entry>& table();
+
+  void shim(Call& call);
+  Status check_lock(const Words& words, size_t* used) const;
+  Result<SlotSet> slots_of(const std::string& text) const;
+
+  void status(Call& call);
+  void slots(Call& call);
+  void lock(Call& call);
+  void unlock(Call& call);
+  void permit(Call& call);
+  void cutover(Call& call);
+  void abort(Call& call);
+  void automatic(Call& call);
+  void final(Call& call);
+  void help(Call& call);
+
+  const RunPorts ports_;
+  CutoverRunner* const runner_;
+  const std::string run_id_;
+};
+
+}  // namespace sf

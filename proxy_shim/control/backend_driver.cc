@@ -1,0 +1,60 @@
+#include "proxy_shim/control/backend_driver.h"
+
+#include "proxy_shim/control/node_driver.h"
+#include "proxy_shim/control/redis_driver.h"
+#include "proxy_shim/control/resp_client.h"
+
+namespace sf {
+namespace {
+
+bool at_least_6_2(const std::string& version) {
+  const std::vector<std::string_view> parts = split(version, '.');
+  if (parts.size() < 2) return false;
+  const int64_t major = parse_int64(parts[0]).value_or(0);
+  const int64_t minor = parse_int64(parts[1]).value_or(0);
+  return major > 6 || (major == 6 && minor >= 2);
+}
+
+Result<ServerKind> ask_kind(const PlanSide& side, const std::string& name, int64_t timeout_ms) {
+  RespClient client(side.master, side.password, name);
+  Result<Reply> info = client.ask({"INFO", "server"}, timeout_ms);
+  if (!info) return info.status();
+  if (!info_field(info->text, "slotferry_version").empty()) return ServerKind::kNode;
+  if (!info_field(info->text, "pika_version").empty()) {
+    return Status::refused(cat(side.master.text(),
+                               " is a Pika server; this version of the shim moves slots between "
+                               "slotferry-node servers or between Redis servers only"));
+  }
+  const std::string version = info_field(info->text, "redis_version");
+  if (at_least_6_2(version)) return ServerKind::kRedis;
+  return Status::refused(cat(side.master.text(), " is Redis '", version,
+                             "'; CLIENT PAUSE WRITE, which proves its end final, came with 6.2"));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BackendDriver>> make_driver(const MovePlan& plan, DriverNotes* notes,
+                                                   const Clock* clock, const std::string& name,
+                                                   int64_t timeout_ms) {
+  Result<ServerKind> old_kind = ask_kind(plan.old_side, name, timeout_ms);
+  if (!old_kind) return old_kind.status().with_context("old group's master");
+  Result<ServerKind> new_kind = ask_kind(plan.new_side, name, timeout_ms);
+  if (!new_kind) return new_kind.status().with_context("new group's master");
+  if (*old_kind != *new_kind || *old_kind != plan.old_side.kind) {
+    return Status::refused(
+        cat("the plan says kind ", kind_text(plan.old_side.kind), ", the old master ",
+            plan.old_side.master.text(), " is ", kind_text(*old_kind), " and the new one ",
+            plan.new_side.master.text(), " is ", kind_text(*new_kind), ": correct the plan"));
+  }
+  std::unique_ptr<BackendDriver> driver;
+  if (*old_kind == ServerKind::kNode) {
+    driver = std::make_unique<NodeDriver>(plan, name);
+  } else {
+    driver = std::make_unique<RedisDriver>(plan, notes, clock, name);
+  }
+  Status status = driver->connect(timeout_ms);
+  if (!status) return status;
+  return driver;
+}
+
+}  // namespace sf

@@ -1,0 +1,138 @@
+// What the cutover needs from a pair of servers, one implementation a kind (DESIGN 6.3). Blocking;
+// one owner thread an object (the cutover and the monitor have one each). Connections are opened by
+// connect() and kept, so that a pause has no connect in it. Every call has a timeout; kTimeout
+// means that the effect is unknown.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/slots/move_plan.h"
+#include "common/slots/slot_set.h"
+#include "proxy_shim/control/cutover_machine.h"
+
+namespace sf {
+
+enum class PairSide { kOld, kNew };
+inline const char* side_name(PairSide side) {
+  return side == PairSide::kOld ? "old" : "new";
+}
+
+// One attempt at a unit: which slots, and the epoch the servers compare.
+struct CutAttempt {
+  SlotSet slots;
+  uint64_t epoch = 0;
+};
+
+// What one side says about one slot, now.
+struct SlotReport {
+  enum class Link { kNone, kUp, kDown, kCopying };
+  enum class Fence { kNo, kLeased, kPermanent };
+  bool master = false;
+  ReplPosition at;  // master: own history and last write; replica: followed history and applied
+  Link link = Link::kNone;
+  Fence fence = Fence::kNo;
+};
+struct Survey {
+  std::map<int, SlotReport> old_side;
+  std::map<int, SlotReport> new_side;
+};
+
+// How far the new side is behind, for the forecast. `lag` is in writes (node) or bytes (Redis).
+struct SyncState {
+  bool following = false;  // replica of the old side's history, link up, no copy running
+  int64_t lag = -1;        // -1: unknown
+  std::string text;        // why not, if not following
+};
+
+// What a server says about itself.
+struct ServerFacts {
+  std::string run_id;
+  bool is_master = false;
+  int64_t used_memory = 0;
+  int64_t maxmemory = 0;
+  std::vector<std::pair<int, int64_t>> keys_by_db;
+  std::vector<std::pair<int, int64_t>> keys_by_slot;  // empty where the server cannot say
+};
+
+struct Ends {
+  ReplPosition old_end;
+  ReplPosition new_end;
+};
+
+// Small texts a driver must find again after a crash: settings it changed and will restore. Synced.
+class DriverNotes {
+ public:
+  virtual ~DriverNotes() = default;
+  virtual std::optional<std::string> note(const std::string& key) const = 0;
+  virtual Status put_note(const std::string& key, const std::string& value) = 0;
+  virtual Status drop_note(const std::string& key) = 0;
+};
+
+class BackendDriver {
+ public:
+  virtual ~BackendDriver() = default;
+
+  virtual const CutTraits& traits() const = 0;
+  virtual const char* kind() const = 0;  // "node", "redis"
+  virtual Status connect(int64_t timeout_ms) = 0;
+
+  // Both sides learn the epoch and refuse lower ones from now on, where the kind has epochs.
+  // Refused if they know a higher one.
+  virtual Status raise_epoch(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+  // Before the pause: both sides learn the epoch; settings the pause needs are made.
+  virtual Status announce(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+  // I2 (c). Final for `lease_ms` at least, unless the server restarts.
+  virtual Result<ReplPosition> fence(const CutAttempt& attempt, int64_t lease_ms,
+                                     int64_t timeout_ms) = 0;
+  // I2 (d). False: not within the time.
+  virtual Result<bool> wait_applied(const CutAttempt& attempt, const ReplPosition& end,
+                                    int64_t timeout_ms) = 0;
+  // Kinds without a fence of their own: nobody but us, replicas and onlookers is connected to the
+  // old side.
+  virtual Status check_writers(int64_t timeout_ms) = 0;
+  virtual Result<ReplPosition> fence_permanent(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+  // Leaves replication at `end`, persisted and read back. The answer is the new side's own
+  // position.
+  virtual Result<ReplPosition> promote(const CutAttempt& attempt, const ReplPosition& end,
+                                       int64_t timeout_ms) = 0;
+  // I2 (e). Valid only while what fence() set is known to hold; an error otherwise.
+  virtual Result<Ends> read_ends(const CutAttempt& attempt, const ReplPosition& end,
+                                 int64_t timeout_ms) = 0;
+  // The marker (DESIGN 6.6): after the owner record, before the first client write.
+  virtual Status mark(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+  // The epoch of the marker on the new side, 0 if there is none or the promote record is the
+  // marker.
+  virtual Result<uint64_t> marker(int64_t timeout_ms) = 0;
+  // Restores what announce() and fence() set and neither unfence() nor the permanent fence governs.
+  virtual Status release(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+  virtual Status link_reverse(const CutAttempt& attempt, const ReplPosition& from,
+                              int64_t timeout_ms) = 0;
+
+  // Taking back. Idempotent; an ok is verified by asking.
+  virtual Status follow_again(const CutAttempt& attempt, const ReplPosition& from,
+                              int64_t timeout_ms) = 0;
+  virtual Status unfence(const CutAttempt& attempt, int64_t timeout_ms) = 0;
+
+  virtual Result<Survey> survey(const SlotSet& slots, int64_t timeout_ms) = 0;
+  virtual SyncState sync_state(const SlotSet& slots, int64_t timeout_ms) = 0;
+  virtual Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) = 0;
+  // Lag larger than this says that the bound will be missed.
+  virtual int64_t lag_limit() const = 0;
+};
+
+// Asks both servers what they are and makes the driver for that kind. Refused, with a sentence, if
+// they differ from each other or from the plan, or are of a kind nobody here can prove anything
+// about. `name` is the connections' name on the servers. `notes` and `clock` outlive the driver.
+Result<std::unique_ptr<BackendDriver>> make_driver(const MovePlan& plan, DriverNotes* notes,
+                                                   const Clock* clock, const std::string& name,
+                                                   int64_t timeout_ms);
+
+}  // namespace sf

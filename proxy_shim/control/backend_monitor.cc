@@ -1,0 +1,163 @@
+#include "proxy_shim/control/backend_monitor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace sf {
+namespace {
+
+constexpr int64_t kAskMs = 1'000;
+
+}  // namespace
+
+BackendMonitor::BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriver> driver,
+                               SlotBoard* board, DataPlane* plane, StateStore* store,
+                               std::function<void()> on_lags,
+                               std::function<void(std::string)> on_change, Log log)
+    : plan_(plan),
+      address_{plan.old_side.master.text(), plan.new_side.master.text()},
+      driver_(std::move(driver)),
+      board_(board),
+      plane_(plane),
+      store_(store),
+      on_lags_(std::move(on_lags)),
+      on_change_(std::move(on_change)),
+      log_(std::move(log)) {}
+
+BackendMonitor::~BackendMonitor() {
+  stop();
+}
+
+void BackendMonitor::start() {
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      round();
+      lock.lock();
+      changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs), [this] { return stopping_; });
+    }
+  });
+}
+
+void BackendMonitor::stop() {
+  {
+    std::lock_guard guard(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackendMonitor::round() {
+  ServerFacts facts[2];
+  look(PairSide::kOld, &facts[0]);
+  look(PairSide::kNew, &facts[1]);
+  publish_facts(facts[0], facts[1]);
+  look_at_lags();
+  on_lags_();
+}
+
+void BackendMonitor::look(PairSide side, ServerFacts* facts) {
+  SideState& state = state_[side == PairSide::kNew];
+  // Before asking: a switch between the question and the judgement must not look like a lost role.
+  const bool must = must_be_master(side);
+  Result<ServerFacts> now = driver_->facts(side, kAskMs);
+  if (!now) {
+    if (state.reachable) log_.warning(cat(side_name(side), " master: ", now.status().text()));
+    if (state.reachable) on_change_(cat("the ", side_name(side), " master does not answer"));
+    state.reachable = false;
+    return;
+  }
+  if (!state.reachable)
+    log_.info(cat(side_name(side), " master ", address(side), " answers again"));
+  state.reachable = true;
+  *facts = *now;
+  judge(side, *now, must);
+}
+
+// The new side may be a replica as long as it owns nothing, the old one once it owns nothing more.
+bool BackendMonitor::must_be_master(PairSide side) const {
+  if (side == PairSide::kNew) {
+    return !board_->in_phase(SlotPhase::kNew).empty() ||
+           !board_->in_phase(SlotPhase::kFinal).empty();
+  }
+  return !plan_.stay.empty() || !board_->in_phase(SlotPhase::kOld).empty();
+}
+
+void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
+  SideState& state = state_[side == PairSide::kNew];
+  if (state.run_id.empty()) state.run_id = facts.run_id;
+  if (facts.run_id != state.run_id) {
+    // Asked again: the answer of a server that is just coming up may not be its last word.
+    Result<ServerFacts> again = driver_->facts(side, kAskMs);
+    if (!again || again->run_id != facts.run_id) return;
+    log_.warning(cat(side_name(side), " master ", address(side), " has restarted"));
+    store_->audit({{"what", "server restarted"},
+                   {"side", side_name(side)},
+                   {"address", address(side)},
+                   {"run_id", facts.run_id}});
+    on_change_(cat("the ", side_name(side), " master has restarted"));
+    state.run_id = facts.run_id;
+  }
+  const bool stop = must && !facts.is_master;
+  if (stop == state.stopped) return;
+  state.stopped = stop;
+  const std::string text = stop ? cat("the ", side_name(side), " master ", address(side),
+                                      " is a replica now: writes to it are stopped")
+                                : cat("the ", side_name(side), " master ", address(side),
+                                      " is a master again: writes go on");
+  log_.warning(text);
+  store_->audit({{"what", "server's role changed"}, {"side", side_name(side)}, {"text", text}});
+  const Status status = board_->stop_writes(side, SlotBoard::Reason::kIdentity, stop);
+  if (!status) log_.error(status.text());
+  if (stop) on_change_(text);
+}
+
+void BackendMonitor::look_at_lags() {
+  const SlotSet waiting = board_->in_phase(SlotPhase::kOld);
+  if (waiting.empty()) return;
+  Result<Survey> now = driver_->survey(waiting, kAskMs);
+  waiting.for_each([&](int slot) {
+    int64_t lag = -1;
+    if (now && now->new_side.contains(slot)) {
+      const SlotReport& from = now->old_side.at(slot);
+      const SlotReport& to = now->new_side.at(slot);
+      if (from.master && !to.master && to.link == SlotReport::Link::kUp &&
+          from.at.history == to.at.history) {
+        lag = static_cast<int64_t>(from.at.seq - std::min(from.at.seq, to.at.seq));
+      }
+    }
+    board_->set_lag(slot, lag, driver_->lag_limit());
+  });
+}
+
+// What the dashboard is told: the sum of the owners' parts.
+void BackendMonitor::publish_facts(const ServerFacts& old_facts, const ServerFacts& new_facts) {
+  auto out = std::make_shared<BackendFacts>();
+  SlotSet on_new = board_->in_phase(SlotPhase::kNew);
+  on_new.add(board_->in_phase(SlotPhase::kFinal));
+  SlotSet on_old = plan_.attached_slots();
+  on_old.remove(on_new);
+  int64_t keys = 0;
+  for (const auto* facts : {&old_facts, &new_facts}) {
+    const SlotSet& mine = facts == &old_facts ? on_old : on_new;
+    out->used_memory += facts->used_memory;
+    out->maxmemory += facts->maxmemory;
+    for (const auto& [slot, count] : facts->keys_by_slot) {
+      if (slot < 0 || slot >= kSlotCount || !mine.contains(slot)) continue;
+      out->keys_by_slot.emplace_back(slot, count);
+      keys += count;
+    }
+  }
+  std::sort(out->keys_by_slot.begin(), out->keys_by_slot.end());
+  if (!out->keys_by_slot.empty()) {
+    out->keys_by_db.emplace_back(0, keys);
+  } else {
+    out->keys_by_db = on_new.empty() ? old_facts.keys_by_db : new_facts.keys_by_db;
+  }
+  plane_->set_facts(std::move(out));
+}
+
+}  // namespace sf

@@ -1,0 +1,66 @@
+// Asks both masters each second what they are and how far the new one is behind: facts for the
+// disguise (INFO, SLOTSINFO), lags for the forecast, and identity (DESIGN 6.6). A master that is no
+// master any more gets no writes until it is one again; a restart (new run id) is adopted after
+// asking once more. Has its own thread and its own driver.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/ops/log.h"
+#include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/slot_board.h"
+#include "proxy_shim/control/state_store.h"
+#include "proxy_shim/data/data_plane.h"
+
+namespace sf {
+
+class BackendMonitor {
+ public:
+  static constexpr int64_t kPeriodMs = 1'000;
+
+  // `on_lags` is called after each round, `on_change` when a master changed. Both: monitor's
+  // thread.
+  BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriver> driver, SlotBoard* board,
+                 DataPlane* plane, StateStore* store, std::function<void()> on_lags,
+                 std::function<void(std::string)> on_change, Log log);
+  ~BackendMonitor();
+
+  void start();
+  void stop();
+  void round();  // one look at both sides; start() does it each second
+
+ private:
+  struct SideState {
+    std::string run_id;
+    bool reachable = true;
+    bool stopped = false;
+  };
+  void look(PairSide side, ServerFacts* facts);
+  bool must_be_master(PairSide side) const;
+  void judge(PairSide side, const ServerFacts& facts, bool must);
+  void look_at_lags();
+  void publish_facts(const ServerFacts& old_facts, const ServerFacts& new_facts);
+  const std::string& address(PairSide side) const { return address_[side == PairSide::kNew]; }
+
+  const MovePlan plan_;
+  const std::string address_[2];
+  std::unique_ptr<BackendDriver> driver_;
+  SlotBoard* const board_;
+  DataPlane* const plane_;
+  StateStore* const store_;
+  const std::function<void()> on_lags_;
+  const std::function<void(std::string)> on_change_;
+  const Log log_;
+  SideState state_[2];
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sf

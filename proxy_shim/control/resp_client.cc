@@ -1,0 +1,157 @@
+#include "proxy_shim/control/resp_client.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace sf {
+namespace {
+
+timeval to_timeval(int64_t ms) {
+  ms = std::max<int64_t>(ms, 1);
+  return {static_cast<time_t>(ms / 1000), static_cast<suseconds_t>(ms % 1000 * 1000)};
+}
+
+Reply to_reply(const redisReply& from) {
+  Reply out;
+  switch (from.type) {
+    case REDIS_REPLY_STATUS:
+      out.type = Reply::Type::kStatus;
+      out.text.assign(from.str, from.len);
+      break;
+    case REDIS_REPLY_ERROR:
+      out.type = Reply::Type::kError;
+      out.text.assign(from.str, from.len);
+      break;
+    case REDIS_REPLY_INTEGER:
+      out.type = Reply::Type::kInteger;
+      out.integer = from.integer;
+      break;
+    case REDIS_REPLY_STRING:
+      out.type = Reply::Type::kBulk;
+      out.text.assign(from.str, from.len);
+      break;
+    case REDIS_REPLY_ARRAY:
+      out.type = Reply::Type::kArray;
+      for (size_t i = 0; i < from.elements; ++i) {
+        out.elements.push_back(to_reply(*from.element[i]));
+      }
+      break;
+    default:
+      out.type = Reply::Type::kNil;
+  }
+  return out;
+}
+
+}  // namespace
+
+RespClient::RespClient(HostPort address, std::string password, std::string name)
+    : address_(std::move(address)), password_(std::move(password)), name_(std::move(name)) {}
+
+RespClient::~RespClient() {
+  close();
+}
+
+void RespClient::close() {
+  if (context_ != nullptr) redisFree(context_);
+  context_ = nullptr;
+}
+
+Status RespClient::connect(int64_t timeout_ms) {
+  if (context_ != nullptr) return Status::ok();
+  context_ = redisConnectWithTimeout(address_.host.c_str(), address_.port, to_timeval(timeout_ms));
+  if (context_ == nullptr) return Status::unavailable("out of memory");
+  if (context_->err != 0) {
+    const std::string why = context_->errstr;
+    close();
+    return Status::unavailable(cat(address_.text(), " cannot be reached: ", why));
+  }
+  const Status status = authenticate(timeout_ms);
+  if (!status) close();
+  return status;
+}
+
+Status RespClient::authenticate(int64_t timeout_ms) {
+  if (!password_.empty()) {
+    Result<Reply> reply = exchange({"AUTH", password_}, timeout_ms);
+    if (!reply) return reply.status();
+    // Redis and Pika without a password refuse AUTH; that is no reason to stay away.
+    const bool none_set = reply->is_error() && reply->text.find("no password") != std::string::npos;
+    if (reply->is_error() && !none_set) {
+      return Status::refused(
+          cat(address_.text(), " refuses the password of the plan: ", reply->text));
+    }
+  }
+  Result<Reply> named = exchange({"CLIENT", "SETNAME", name_}, timeout_ms);
+  if (!named) return named.status();
+  if (named->is_error() && named->text.find("NOAUTH") != std::string::npos) {
+    return Status::refused(cat(address_.text(), " asks for a password and the plan has none"));
+  }
+  return Status::ok();
+}
+
+Result<Reply> RespClient::exchange(const std::vector<std::string>& argv, int64_t timeout_ms) {
+  std::vector<const char*> parts;
+  std::vector<size_t> sizes;
+  for (const std::string& arg : argv) {
+    parts.push_back(arg.data());
+    sizes.push_back(arg.size());
+  }
+  redisSetTimeout(context_, to_timeval(timeout_ms));
+  void* raw =
+      redisCommandArgv(context_, static_cast<int>(parts.size()), parts.data(), sizes.data());
+  if (raw == nullptr) {
+    const bool late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
+    const std::string why = context_->errstr;
+    close();
+    return Status::timeout(
+        late ? cat(address_.text(), " gave no answer to ", argv[0], " within ", timeout_ms, " ms")
+             : cat("connection to ", address_.text(), " broke: ", why));
+  }
+  auto* reply = static_cast<redisReply*>(raw);
+  Reply out = to_reply(*reply);
+  freeReplyObject(reply);
+  return out;
+}
+
+Result<Reply> RespClient::call(const std::vector<std::string>& argv, int64_t timeout_ms) {
+  Status status = connect(timeout_ms);
+  if (!status) return status;
+  return exchange(argv, timeout_ms);
+}
+
+Result<Reply> RespClient::ask(const std::vector<std::string>& argv, int64_t timeout_ms) {
+  Result<Reply> reply = call(argv, timeout_ms);
+  if (reply && reply->is_error()) {
+    return Status::refused(cat(address_.text(), " answers ", argv[0], " with ", reply->text));
+  }
+  return reply;
+}
+
+Status RespClient::ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms) {
+  Result<Reply> reply = ask(argv, timeout_ms);
+  if (!reply) return reply.status();
+  if (reply->is_ok()) return Status::ok();
+  return Status::corrupt(cat(address_.text(), " answers ", argv[0], " neither +OK nor an error"));
+}
+
+std::string info_field(std::string_view info, std::string_view field) {
+  for (std::string_view line : split(info, '\n')) {
+    line = trim(line);
+    if (line.size() > field.size() && line.starts_with(field) && line[field.size()] == ':') {
+      return std::string(trim(line.substr(field.size() + 1)));
+    }
+  }
+  return "";
+}
+
+const Reply* flat_field(const Reply& reply, std::string_view name) {
+  for (size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+    if (reply.elements[i].text == name) return &reply.elements[i + 1];
+  }
+  return nullptr;
+}
+
+}  // namespace sf

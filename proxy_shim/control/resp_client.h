@@ -1,0 +1,60 @@
+// One blocking RESP connection to a server of the move, for the control plane. Kept open between
+// calls; a broken one is made anew by the next call. Not thread-safe: one owner thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/resp/reply_parser.h"
+
+struct redisContext;
+
+namespace sf {
+
+class RespClient {
+ public:
+  // `name` is given to the server by CLIENT SETNAME, so that an operator can tell our connections.
+  RespClient(HostPort address, std::string password, std::string name);
+  ~RespClient();
+  RespClient(const RespClient&) = delete;
+  RespClient& operator=(const RespClient&) = delete;
+
+  const HostPort& address() const { return address_; }
+  bool connected() const { return context_ != nullptr; }
+
+  // Connects and authenticates; nothing to do on a living connection. Errors name the address and,
+  // for a refused password, say so (Code::kRefused).
+  Status connect(int64_t timeout_ms);
+  void close();
+
+  // Sends one request and waits for its reply. An error reply is a value here (Reply::is_error). A
+  // status means that no reply came: kUnavailable before anything was sent, else kTimeout, and the
+  // request may have been executed.
+  Result<Reply> call(const std::vector<std::string>& argv, int64_t timeout_ms);
+
+  // As call(), and an error reply becomes Code::kRefused with the server's text.
+  Result<Reply> ask(const std::vector<std::string>& argv, int64_t timeout_ms);
+  // As ask(), for requests that are answered +OK.
+  Status ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms);
+
+ private:
+  Status authenticate(int64_t timeout_ms);
+  Result<Reply> exchange(const std::vector<std::string>& argv, int64_t timeout_ms);
+
+  HostPort address_;
+  std::string password_;
+  std::string name_;
+  redisContext* context_ = nullptr;
+};
+
+// The value of `field:` in an INFO text; "" if it is not there.
+std::string info_field(std::string_view info, std::string_view field);
+
+// The value after `name` in a flat array of name, value, ...; nullptr if it is not there.
+const Reply* flat_field(const Reply& reply, std::string_view name);
+
+}  // namespace sf

@@ -1,0 +1,142 @@
+#include "proxy_shim/control/slot_board.h"
+
+namespace sf {
+
+SlotBoard::SlotBoard(const MovePlan& plan) : plan_(plan) {
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    SlotRow& row = rows_[static_cast<size_t>(slot)];
+    row.slot = slot;
+    if (plan.slots.contains(slot)) row.phase = SlotPhase::kOld;
+    if (plan.stay.contains(slot)) row.phase = SlotPhase::kStay;
+  }
+}
+
+void SlotBoard::set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch,
+                          const std::string& text) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) {
+    SlotRow& row = rows_[static_cast<size_t>(slot)];
+    row.phase = phase;
+    row.epoch = epoch;
+    row.text = text;
+  });
+}
+
+std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
+  auto table = std::make_shared<RouteTable>();
+  table->epoch = ++route_epoch_;
+  for (const SlotRow& row : rows_) table->phase[static_cast<size_t>(row.slot)] = row.phase;
+  table->old_side = {plan_.old_side.master, plan_.old_side.password};
+  table->new_side = {plan_.new_side.master, plan_.new_side.password};
+  table->old_writes_stopped = stopped_[0][0] || stopped_[0][1];
+  table->new_writes_stopped = stopped_[1][0] || stopped_[1][1];
+  return table;
+}
+
+std::shared_ptr<const RouteTable> SlotBoard::make_table() {
+  std::lock_guard guard(mutex_);
+  return table_locked();
+}
+
+void SlotBoard::attach(DataPlane* plane) {
+  std::lock_guard gate(gate_);
+  plane_ = plane;
+}
+
+Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase) {
+  std::lock_guard gate(gate_);
+  std::shared_ptr<const RouteTable> table;
+  {
+    std::lock_guard guard(mutex_);
+    slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].phase = phase; });
+    table = table_locked();
+  }
+  return plane_ == nullptr ? Status::ok() : plane_->publish(table);
+}
+
+Status SlotBoard::stop_writes(PairSide side, Reason reason, bool stopped) {
+  std::lock_guard gate(gate_);
+  std::shared_ptr<const RouteTable> table;
+  {
+    std::lock_guard guard(mutex_);
+    bool& flag = stopped_[side == PairSide::kNew][reason == Reason::kMarker];
+    if (flag == stopped) return Status::ok();
+    flag = stopped;
+    table = table_locked();
+  }
+  return plane_ == nullptr ? Status::ok() : plane_->publish(table);
+}
+
+bool SlotBoard::writes_stopped(PairSide side) const {
+  std::lock_guard guard(mutex_);
+  const auto& flags = stopped_[side == PairSide::kNew];
+  return flags[0] || flags[1];
+}
+
+void SlotBoard::note_attempt(const SlotSet& slots, uint64_t epoch, const std::string& text) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) {
+    rows_[static_cast<size_t>(slot)].epoch = epoch;
+    rows_[static_cast<size_t>(slot)].text = text;
+  });
+}
+
+void SlotBoard::note_pause(const SlotSet& slots, int64_t pause_us, int64_t held) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) {
+    rows_[static_cast<size_t>(slot)].pause_us = pause_us;
+    rows_[static_cast<size_t>(slot)].held = held;
+  });
+}
+
+void SlotBoard::set_text(const SlotSet& slots, const std::string& text) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].text = text; });
+}
+
+void SlotBoard::set_lag(int slot, int64_t lag, int64_t small) {
+  std::lock_guard guard(mutex_);
+  SlotRow& row = rows_[static_cast<size_t>(slot)];
+  row.lag = lag;
+  row.steady = lag >= 0 && lag <= small ? row.steady + 1 : 0;
+}
+
+void SlotBoard::set_auto(const SlotSet& slots, bool on) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].automatic = on; });
+}
+
+SlotRow SlotBoard::row(int slot) const {
+  std::lock_guard guard(mutex_);
+  return rows_[static_cast<size_t>(slot)];
+}
+
+SlotSet SlotBoard::in_phase(SlotPhase phase) const {
+  std::lock_guard guard(mutex_);
+  SlotSet out;
+  for (const SlotRow& row : rows_) {
+    if (row.phase == phase) out.add(row.slot);
+  }
+  return out;
+}
+
+SlotSet SlotBoard::automatic() const {
+  std::lock_guard guard(mutex_);
+  SlotSet out;
+  for (const SlotRow& row : rows_) {
+    if (row.automatic) out.add(row.slot);
+  }
+  return out;
+}
+
+HostPort SlotBoard::owner(SlotPhase phase) const {
+  const bool is_new = phase == SlotPhase::kNew || phase == SlotPhase::kFinal;
+  return is_new ? plan_.new_side.master : plan_.old_side.master;
+}
+
+uint64_t SlotBoard::route_epoch() const {
+  std::lock_guard guard(mutex_);
+  return route_epoch_;
+}
+
+}  // namespace sf

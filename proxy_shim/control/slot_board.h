@@ -1,0 +1,71 @@
+// What the shim knows about each slot, and the one gate through which routes reach the workers.
+// Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "common/slots/move_plan.h"
+#include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/data/data_plane.h"
+#include "proxy_shim/data/route_table.h"
+
+namespace sf {
+
+struct SlotRow {
+  int slot = 0;
+  SlotPhase phase = SlotPhase::kOutside;
+  uint64_t epoch = 0;    // of the last attempt or the switch
+  int64_t pause_us = 0;  // of the last attempt
+  int64_t held = 0;      // requests held in it
+  int64_t lag = -1;      // -1: unknown, or the new side does not follow
+  int steady = 0;        // samples in a row with a small lag
+  bool automatic = false;
+  std::string text;  // the last thing worth saying about it
+};
+
+class SlotBoard {
+ public:
+  explicit SlotBoard(const MovePlan& plan);
+
+  // Before the data plane starts.
+  void set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch, const std::string& text);
+  std::shared_ptr<const RouteTable> make_table();
+  void attach(DataPlane* plane);
+
+  // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
+  Status publish(const SlotSet& slots, SlotPhase phase);
+  // A side's writes are answered with a retryable error until allowed again; `why` names the
+  // reason. Two independent reasons a side: the monitor's judgement and a marker not yet written.
+  enum class Reason { kIdentity, kMarker };
+  Status stop_writes(PairSide side, Reason reason, bool stopped);
+  bool writes_stopped(PairSide side) const;
+
+  void note_attempt(const SlotSet& slots, uint64_t epoch, const std::string& text);
+  void note_pause(const SlotSet& slots, int64_t pause_us, int64_t held);
+  void set_text(const SlotSet& slots, const std::string& text);
+  void set_lag(int slot, int64_t lag, int64_t small);
+  void set_auto(const SlotSet& slots, bool on);
+
+  SlotRow row(int slot) const;
+  SlotSet in_phase(SlotPhase phase) const;
+  SlotSet automatic() const;
+  HostPort owner(SlotPhase phase) const;
+  uint64_t route_epoch() const;
+
+ private:
+  std::shared_ptr<const RouteTable> table_locked();
+
+  const MovePlan plan_;
+  std::mutex
+      gate_;  // held while workers acknowledge: tables reach them in the order of their epochs
+  DataPlane* plane_ = nullptr;
+  mutable std::mutex mutex_;  // everything below
+  std::array<SlotRow, kSlotCount> rows_;
+  bool stopped_[2][2] = {};
+  uint64_t route_epoch_ = 0;
+};
+
+}  // namespace sf

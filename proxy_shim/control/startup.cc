@@ -1,0 +1,166 @@
+#include "proxy_shim/control/startup.h"
+
+#include <nlohmann/json.hpp>
+
+namespace sf {
+namespace {
+
+using Json = nlohmann::json;
+
+SlotVerdict doubt(int slot, const std::string& why) {
+  SlotVerdict out;
+  out.phase = SlotPhase::kDoubt;
+  out.text = cat("slot ", slot, ": ", why, "; its requests are refused until that is settled");
+  return out;
+}
+
+SlotVerdict judge_old(int slot, const SlotRecord& record, const SlotReport& old_side,
+                      const SlotReport& new_side, uint64_t marker) {
+  if (marker != 0) {
+    return doubt(slot,
+                 cat("the record says the old side owns it, the new side carries the owner marker "
+                     "of epoch ",
+                     marker, ": the record is an older copy"));
+  }
+  SlotVerdict out;
+  const bool fenced = old_side.fence != SlotReport::Fence::kNo;
+  out.debts.unfence = fenced || record.attempt != 0;
+  // A promoted new side always has a permanently fenced old one: the fence is made first.
+  out.debts.follow = new_side.master && record.attempt != 0 && fenced;
+  if (new_side.master && !out.debts.follow) out.text = "the new side does not follow the old one";
+  if (!old_side.master) {
+    return doubt(slot, "the record says the old side owns it, and there it is a replica");
+  }
+  return out;
+}
+
+SlotVerdict judge_new(int slot, const SlotRecord& record, const SlotReport& old_side,
+                      const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
+  if (!new_side.master) {
+    return doubt(slot, "the record says the new side owns it, and there it is a replica");
+  }
+  const bool closed = old_side.fence == SlotReport::Fence::kPermanent || !old_side.master;
+  if (record.phase == SlotPhase::kNew && !closed && traits.exact_end &&
+      old_side.at != record.proof) {
+    return doubt(slot,
+                 cat("the old side is at ", old_side.at.text(), " and open, it was switched at ",
+                     record.proof.text(), ": it may have taken writes since"));
+  }
+  if (!traits.exact_end && marker == 0 && record.marked) {
+    return doubt(slot, "the record says the new side owns it, and its owner marker is gone there");
+  }
+  SlotVerdict out;
+  out.phase = record.phase;
+  out.debts.mark = !traits.exact_end && marker == 0;
+  out.debts.link = record.phase == SlotPhase::kNew && traits.reverse_link && !record.linked;
+  out.debts.promoted = record.promoted;
+  if (record.phase == SlotPhase::kNew && !closed) out.text = "the old side is not fenced";
+  return out;
+}
+
+// Groups of slots with the same things to do, so that one call does them all.
+SlotSet with(const StartVerdicts& verdicts, bool (*wanted)(const SlotVerdict&)) {
+  SlotSet out;
+  for (const auto& [slot, verdict] : verdicts.slots) {
+    if (wanted(verdict)) out.add(slot);
+  }
+  return out;
+}
+
+// Closes old sides found open although the new side owns the slot.
+void fence_again(const SlotSet& slots, uint64_t epoch, BackendDriver& driver, int64_t timeout_ms,
+                 StartVerdicts* out) {
+  slots.for_each([&](int slot) {
+    const CutAttempt attempt{SlotSet::of(slot), epoch};
+    Result<ReplPosition> end = driver.fence(attempt, timeout_ms, timeout_ms);
+    if (end) end = driver.fence_permanent(attempt, timeout_ms);
+    SlotVerdict& verdict = out->slots[slot];
+    if (end) verdict.text.clear();
+    if (!end) verdict.text = cat("the old side is not fenced: ", end.status().text());
+  });
+}
+
+void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartVerdicts* out,
+               const Log& log) {
+  const SlotSet follow = with(*out, [](const SlotVerdict& v) { return v.debts.follow; });
+  follow.for_each([&](int slot) {
+    SlotVerdict& verdict = out->slots[slot];
+    const Status status = driver.follow_again({SlotSet::of(slot), epoch}, {}, timeout_ms);
+    verdict.debts.follow = !status;
+    if (status) log.info(cat("slot ", slot, ": the new side follows again"));
+    if (status.code() == Code::kRefused) {
+      verdict =
+          doubt(slot, cat("the record says the old side owns it, and the new side was promoted and "
+                          "will not follow again: ",
+                          status.text()));
+    } else if (!status) {
+      verdict.debts.why = verdict.text = cat("new side following again: ", status.text());
+    }
+  });
+  const SlotSet unfence = with(
+      *out, [](const SlotVerdict& v) { return v.phase == SlotPhase::kOld && v.debts.unfence; });
+  if (unfence.empty()) return;
+  Status status = driver.unfence({unfence, epoch}, timeout_ms);
+  if (status) status = driver.release({unfence, epoch}, timeout_ms);
+  unfence.for_each([&](int slot) {
+    SlotVerdict& verdict = out->slots[slot];
+    verdict.debts.unfence = !status;
+    if (!status) {
+      verdict.debts.why = verdict.text = cat("lifting the old side's fence: ", status.text());
+    }
+  });
+}
+
+}  // namespace
+
+SlotVerdict judge_slot(int slot, const SlotRecord& record, const SlotReport& old_side,
+                       const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
+  return record.phase == SlotPhase::kOld
+             ? judge_old(slot, record, old_side, new_side, marker)
+             : judge_new(slot, record, old_side, new_side, traits, marker);
+}
+
+Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
+                                      BackendDriver& driver, int64_t timeout_ms, const Log& log) {
+  const std::map<int, SlotRecord> records = store.records();
+  SlotSet live;  // not handed back: epochs still matter
+  for (const auto& [slot, record] : records) {
+    if (record.phase != SlotPhase::kFinal) live.add(slot);
+  }
+  Result<uint64_t> epoch = store.next_epoch();
+  if (!epoch) return epoch.status();
+  Status status = store.audit_synced(
+      {{"what", "shim starts"}, {"plan", plan.id}, {"epoch", *epoch}, {"old_or_new", live.text()}});
+  if (status && !live.empty()) status = driver.raise_epoch({live, *epoch}, timeout_ms);
+  if (status.code() == Code::kRefused) {
+    status =
+        Status::refused(cat(status.text(), ". If the servers know a higher epoch of plan ", plan.id,
+                            ", the state folder is an older copy and must not be used"));
+  }
+  if (!status) return status;
+  Result<Survey> survey = driver.survey(plan.slots, timeout_ms);
+  if (!survey) return survey.status();
+  Result<uint64_t> marker = driver.marker(timeout_ms);
+  if (!marker) return marker.status();
+  StartVerdicts out;
+  out.epoch = *epoch;
+  for (const auto& [slot, record] : records) {
+    out.slots[slot] = judge_slot(slot, record, survey->old_side.at(slot), survey->new_side.at(slot),
+                                 driver.traits(), *marker);
+  }
+  take_back(*epoch, driver, timeout_ms, &out, log);
+  const SlotSet open =
+      with(out, [](const SlotVerdict& v) { return v.text == "the old side is not fenced"; });
+  if (plan.stay.empty() || driver.traits().exact_end) {
+    fence_again(open, *epoch, driver, timeout_ms, &out);
+    if (!open.empty()) (void)driver.release({open, *epoch}, timeout_ms);
+  } else {
+    open.for_each([&](int slot) { out.slots[slot].text.clear(); });
+  }
+  const SlotSet doubtful =
+      with(out, [](const SlotVerdict& v) { return v.phase == SlotPhase::kDoubt; });
+  store.audit({{"what", "shim settled"}, {"epoch", *epoch}, {"doubt", doubtful.text()}});
+  return out;
+}
+
+}  // namespace sf

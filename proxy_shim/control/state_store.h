@@ -1,0 +1,112 @@
+// What the shim must remember: which plan it serves, who owns each slot, the highest epoch used,
+// the run lock, and the audit log (I3, I10, I12). RocksDB, opened so that damage is an error and
+// never an older state. Thread-safe.
+//
+// Keys (values are JSON objects):
+//   m                    {"format":1,"plan":..,"slots":..,"stay":..,"old":..,"new":..}
+//   e                    {"epoch":n}                 highest epoch ever handed out
+//   l                    {"owner":..,"epoch":n}      run lock
+//   n<name>              {"value":..}                driver notes
+//   s<slot, 2 big>       SlotRecord
+//   a<number, 8 big>     audit entry; the same lines stand in <dir>/audit.jsonl for people and
+//   programs
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/slots/move_plan.h"
+#include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/cutover_machine.h"
+
+namespace rocksdb {
+class DB;
+class WriteBatch;
+}  // namespace rocksdb
+
+namespace sf {
+
+struct SlotRecord {
+  SlotPhase phase = SlotPhase::kOld;  // kOld, kNew or kFinal: who owns the slot
+  uint64_t epoch = 0;                 // of the switch; 0 in kOld
+  uint64_t attempt = 0;               // epoch of the last attempt whose intent was recorded
+  ReplPosition proof;                 // old side's end at the switch
+  ReplPosition promoted;              // new side's own position there
+  bool marked = false;                // the marker stands on the new side
+  bool linked = false;                // the reverse link was made
+};
+
+struct RunLock {
+  std::string owner;  // "" if free
+  uint64_t epoch = 0;
+};
+
+class StateStore : public DriverNotes {
+ public:
+  // `init`: the first start of this plan; refused if `dir` holds a record already. Without it,
+  // refused if there is none, it is another plan's, or it is damaged. `clock` outlives the store.
+  static Result<std::unique_ptr<StateStore>> open(const std::string& dir, const MovePlan& plan,
+                                                  bool init, const Clock* clock);
+  ~StateStore() override;
+
+  std::map<int, SlotRecord> records() const;  // of every slot of the plan that moves
+  SlotRecord record(int slot) const;
+  uint64_t epoch() const;
+  // Synced: the next epoch, never handed out before.
+  Result<uint64_t> next_epoch();
+
+  // Synced: an attempt at `slots` with `epoch` (higher than epoch(), which it becomes) is about to
+  // begin; `entry` goes to the audit log.
+  Status record_intent(const SlotSet& slots, uint64_t epoch, const nlohmann::json& entry);
+  // Synced: THE commit point. An error means that it is unknown whether the record is written.
+  Status commit_owner(const SlotSet& slots, const SlotRecord& record, const nlohmann::json& entry);
+  Status set_final(const SlotSet& slots, const nlohmann::json& entry);  // synced
+  Status set_marked(const SlotSet& slots);                              // not synced: asked again
+  Status set_linked(const SlotSet& slots, bool linked);
+
+  RunLock run_lock() const;
+  Result<RunLock> take_lock(const std::string& owner, bool force);  // synced
+  Status drop_lock(const std::string& owner, uint64_t epoch);
+
+  // Adds "n", "wall_ms" and "time". Not synced unless told; never fails the caller's work.
+  void audit(const nlohmann::json& entry);
+  Status audit_synced(const nlohmann::json& entry);
+
+  std::optional<std::string> note(const std::string& key) const override;
+  Status put_note(const std::string& key, const std::string& value) override;
+  Status drop_note(const std::string& key) override;
+
+ private:
+  StateStore(std::string dir, const Clock* clock);
+  Status open_db(bool create);
+  Status first_start(const MovePlan& plan);
+  Status load(const MovePlan& plan);
+  Status load_records(const MovePlan& plan);
+  Status check_plan(const MovePlan& plan, const nlohmann::json& stored) const;
+  Status open_audit_file();
+  // All with mutex_ held.
+  std::string add_entry(rocksdb::WriteBatch& batch, const nlohmann::json& entry);
+  Status write(rocksdb::WriteBatch& batch, bool sync, const std::string& audit_line);
+  Status put_records(const std::map<int, SlotRecord>& changed, rocksdb::WriteBatch& batch,
+                     bool sync, const std::string& audit_line);
+
+  const std::string dir_;
+  const Clock* const clock_;
+  mutable std::mutex mutex_;  // everything below
+  std::unique_ptr<rocksdb::DB> db_;
+  std::map<int, SlotRecord> records_;
+  std::map<std::string, std::string> notes_;
+  uint64_t epoch_ = 0;
+  RunLock lock_;
+  uint64_t next_entry_ = 1;
+  int audit_fd_ = -1;
+};
+
+}  // namespace sf

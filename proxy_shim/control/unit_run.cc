@@ -1,0 +1,363 @@
+#include "proxy_shim/control/unit_run.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace sf {
+namespace {
+
+using Act = CutAction::Type;
+using Json = nlohmann::json;
+
+constexpr int64_t kQuietMs = 2'000;  // timeout of a call outside the pause
+constexpr int64_t kUndoMs = 60;      // of a call that takes back, with requests held: more is owed
+constexpr int64_t kSliceMs = 20;     // between looks at the interrupts while waiting
+constexpr int64_t kLeaseMarginMs = 500;  // a lease outlives the bound by this
+
+CutEvent::Type answer_type(Act action) {
+  switch (action) {
+    case Act::kRecordIntent:
+      return CutEvent::Type::kRecorded;
+    case Act::kAnnounce:
+      return CutEvent::Type::kAnnounced;
+    case Act::kPublish:
+      return CutEvent::Type::kPublished;
+    case Act::kDrain:
+      return CutEvent::Type::kDrained;
+    case Act::kFence:
+      return CutEvent::Type::kFenced;
+    case Act::kWaitApplied:
+      return CutEvent::Type::kApplied;
+    case Act::kCheckPermit:
+      return CutEvent::Type::kPermit;
+    case Act::kFencePermanent:
+      return CutEvent::Type::kPermanent;
+    case Act::kPromote:
+      return CutEvent::Type::kPromoted;
+    case Act::kReadEnds:
+      return CutEvent::Type::kEnds;
+    case Act::kWriteOwner:
+      return CutEvent::Type::kOwnerSynced;
+    case Act::kMark:
+      return CutEvent::Type::kMarked;
+    case Act::kRelease:
+      return CutEvent::Type::kReleased;
+    case Act::kLinkReverse:
+      return CutEvent::Type::kLinked;
+    case Act::kFollowAgain:
+      return CutEvent::Type::kFollowing;
+    default:
+      return CutEvent::Type::kUnfenced;
+  }
+}
+
+// Changes something outside the process, so it is in the audit log before and after (I12).
+bool touches_servers(Act action) {
+  switch (action) {
+    case Act::kAnnounce:
+    case Act::kFence:
+    case Act::kFencePermanent:
+    case Act::kPromote:
+    case Act::kMark:
+    case Act::kRelease:
+    case Act::kLinkReverse:
+    case Act::kFollowAgain:
+    case Act::kUnfence:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Takes `result` apart into the event.
+void fill(CutEvent* event, const Result<ReplPosition>& result) {
+  event->status = result.status();
+  if (result) event->position = *result;
+}
+
+}  // namespace
+
+UnitRun::UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine* machine,
+                 SlotSet slots, int64_t max_pause_ms)
+    : ports_(ports),
+      interrupts_(interrupts),
+      machine_(machine),
+      slots_(slots),
+      max_pause_ms_(max_pause_ms) {}
+
+void UnitRun::attempt(uint64_t epoch) {
+  attempt_ = {slots_, epoch};
+  CutEvent start;
+  start.type = CutEvent::Type::kStart;
+  start.epoch = epoch;
+  std::vector<CutAction> actions = machine_->step(start);
+  accepted_ = !actions.empty();
+  drive(std::move(actions));
+}
+
+bool UnitRun::retry() {
+  attempt_ = {slots_, machine_->epoch()};
+  CutEvent again;
+  again.type = CutEvent::Type::kRetry;
+  drive(machine_->step(again));
+  return !machine_->owes();
+}
+
+void UnitRun::drive(std::vector<CutAction> actions) {
+  std::deque<CutAction> todo(actions.begin(), actions.end());
+  while (!todo.empty()) {
+    const CutAction action = todo.front();
+    todo.pop_front();
+    std::optional<CutEvent> answer = perform(action);
+    if (!answer) continue;
+    std::vector<CutAction> next;
+    // An interrupt that is heeded makes the answer nobody's.
+    const std::string reason = interrupt_reason();
+    if (!reason.empty()) {
+      CutEvent interrupt;
+      interrupt.type = CutEvent::Type::kInterrupt;
+      interrupt.epoch = attempt_.epoch;
+      interrupt.text = reason;
+      next = machine_->step(interrupt);
+    }
+    if (next.empty()) next = machine_->step(*answer);
+    if (!next.empty()) todo.assign(next.begin(), next.end());
+  }
+}
+
+std::string UnitRun::interrupt_reason() {
+  if (pending_interrupt_.empty()) pending_interrupt_ = interrupts_->take();
+  if (!pending_interrupt_.empty()) return pending_interrupt_;
+  if (hold_start_us_ != 0 && ports_.clock->mono_us() >= deadline_us_) {
+    return cat("not done within ", max_pause_ms_, " ms");
+  }
+  return "";
+}
+
+int64_t UnitRun::left_ms() const {
+  return std::max<int64_t>((deadline_us_ - ports_.clock->mono_us()) / 1000, 1);
+}
+
+int64_t UnitRun::step_ms(int64_t most) const {
+  return hold_start_us_ == 0 || machine_->committed() ? most : std::min(most, left_ms());
+}
+
+void UnitRun::note(const char* what, const CutAction& action, const CutEvent* outcome, int64_t us) {
+  Json entry = {{"what", what},
+                {"step", action_name(action.type)},
+                {"slots", slots_.text()},
+                {"epoch", attempt_.epoch}};
+  if (!action.position.history.empty()) entry["at"] = action.position.text();
+  if (outcome != nullptr) {
+    entry["us"] = us;
+    entry["ok"] = outcome->status.is_ok();
+    if (!outcome->status) entry["error"] = outcome->status.text();
+    if (!outcome->position.history.empty()) entry["position"] = outcome->position.text();
+  }
+  ports_.store->audit(entry);
+}
+
+std::optional<CutEvent> UnitRun::perform(const CutAction& action) {
+  if (action.type == Act::kReport) {
+    finish(action);
+    return std::nullopt;
+  }
+  if (action.type == Act::kRetryLater) {
+    ports_.board->set_text(slots_,
+                           cat(text_.empty() ? "" : text_ + "; ", "still to do: ", action.text));
+    ports_.log.warning(cat("slots ", slots_.text(), ", still to do: ", action.text));
+    return std::nullopt;
+  }
+  CutEvent event;
+  event.type = answer_type(action.type);
+  event.epoch = attempt_.epoch;
+  const bool audited = touches_servers(action.type);
+  if (audited) note("step begins", action, nullptr, 0);
+  const int64_t start = ports_.clock->mono_us();
+  if (action.type <= Act::kPublish) {
+    event = perform_setup(action, std::move(event));
+  } else if (action.type <= Act::kCheckPermit) {
+    event = perform_proof(action, std::move(event));
+  } else if (action.type <= Act::kWriteOwner) {
+    event = perform_switch(action, std::move(event));
+  } else {
+    event = perform_after(action, std::move(event));
+  }
+  const int64_t us = ports_.clock->mono_us() - start;
+  if (audited) note("step done", action, &event, us);
+  ports_.log.debug(cat("slots ", slots_.text(), " ", action_name(action.type), " took ", us, " us",
+                       event.status ? "" : ": ", event.status.text()));
+  return event;
+}
+
+CutEvent UnitRun::perform_setup(const CutAction& action, CutEvent event) {
+  if (action.type == Act::kRecordIntent) {
+    const Json entry = {{"what", "cutover begins"},
+                        {"slots", slots_.text()},
+                        {"epoch", attempt_.epoch},
+                        {"from", ports_.plan->old_side.master.text()},
+                        {"to", ports_.plan->new_side.master.text()},
+                        {"max_pause_ms", max_pause_ms_}};
+    event.status = ports_.store->record_intent(slots_, attempt_.epoch, entry);
+    if (event.status) ports_.board->note_attempt(slots_, attempt_.epoch, "being switched");
+  } else if (action.type == Act::kAnnounce) {
+    event.status = ports_.driver->announce(attempt_, kQuietMs);
+  } else {
+    event.status = publish(action.phase);
+  }
+  return event;
+}
+
+Status UnitRun::publish(SlotPhase phase) {
+  if (phase == SlotPhase::kHold) {
+    hold_start_us_ = ports_.clock->mono_us();
+    deadline_us_ = hold_start_us_ + max_pause_ms_ * 1000;
+  }
+  if (phase == SlotPhase::kNew) {
+    Status status = ports_.board->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker,
+                                              machine_->mark_owed());
+    if (!status) ports_.log.error(status.text());
+  }
+  Status status = ports_.board->publish(slots_, phase);
+  if (!status) ports_.log.error(cat("publishing ", phase_name(phase), ": ", status.text()));
+  if (phase == SlotPhase::kOld || phase == SlotPhase::kNew || phase == SlotPhase::kDoubt) let_go();
+  return status;
+}
+
+void UnitRun::let_go() {
+  if (hold_start_us_ == 0) return;
+  hold_us_ = ports_.clock->mono_us() - hold_start_us_;
+  hold_start_us_ = 0;
+  const HoldReport report = ports_.plane->take_hold_report(slots_);
+  pause_us_ = report.pause_us;
+  held_ = report.held_requests;
+  ports_.board->note_pause(slots_, pause_us_, held_);
+}
+
+CutEvent UnitRun::perform_proof(const CutAction& action, CutEvent event) {
+  switch (action.type) {
+    case Act::kDrain:
+      return drain(std::move(event));
+    case Act::kFence:
+      fill(&event, ports_.driver->fence(attempt_, left_ms() + kLeaseMarginMs, step_ms(kQuietMs)));
+      return event;
+    case Act::kWaitApplied:
+      return wait_applied(action.position, std::move(event));
+    default: {
+      event.yes = ports_.permits->valid(slots_, &event.text);
+      const Status alone =
+          event.yes ? ports_.driver->check_writers(step_ms(kQuietMs)) : Status::ok();
+      if (!alone) {
+        event.yes = false;
+        event.text = alone.text();
+      }
+      return event;
+    }
+  }
+}
+
+CutEvent UnitRun::drain(CutEvent event) {
+  for (;;) {
+    Result<DataPlane::Drained> drained = ports_.plane->drain(slots_, std::min(left_ms(), kSliceMs));
+    event.status = drained.status();
+    if (drained) event.unanswered = drained->unanswered;
+    if (drained || drained.status().code() != Code::kTimeout) return event;
+    if (!interrupt_reason().empty()) return event;
+  }
+}
+
+CutEvent UnitRun::wait_applied(const ReplPosition& end, CutEvent event) {
+  for (;;) {
+    Result<bool> applied =
+        ports_.driver->wait_applied(attempt_, end, std::min(left_ms(), kSliceMs));
+    event.status = applied.status();
+    event.yes = applied.is_ok() && *applied;
+    if (!applied || event.yes) return event;
+    if (!interrupt_reason().empty()) return event;
+  }
+}
+
+CutEvent UnitRun::perform_switch(const CutAction& action, CutEvent event) {
+  if (action.type == Act::kFencePermanent) {
+    fill(&event, ports_.driver->fence_permanent(attempt_, step_ms(kQuietMs)));
+  } else if (action.type == Act::kPromote) {
+    fill(&event, ports_.driver->promote(attempt_, action.position, step_ms(kQuietMs)));
+  } else if (action.type == Act::kReadEnds) {
+    Result<Ends> ends = ports_.driver->read_ends(attempt_, action.position, step_ms(kQuietMs));
+    event.status = ends.status();
+    if (ends) event.old_end = ends->old_end;
+    if (ends) event.new_end = ends->new_end;
+  } else {
+    return write_owner(std::move(event));
+  }
+  return event;
+}
+
+CutEvent UnitRun::write_owner(CutEvent event) {
+  SlotRecord record;
+  record.phase = SlotPhase::kNew;
+  record.epoch = record.attempt = attempt_.epoch;
+  record.proof = machine_->proof();
+  record.promoted = machine_->promoted();
+  const Json entry = {
+      {"what", "owner record"},         {"slots", slots_.text()},
+      {"epoch", attempt_.epoch},        {"owner", ports_.plan->new_side.master.text()},
+      {"old_end", record.proof.text()}, {"new_position", record.promoted.text()}};
+  const int64_t start = ports_.clock->mono_us();
+  event.status = ports_.store->commit_owner(slots_, record, entry);
+  sync_us_ = ports_.clock->mono_us() - start;
+  return event;
+}
+
+CutEvent UnitRun::perform_after(const CutAction& action, CutEvent event) {
+  // Taking back with requests held must end soon; what takes longer is owed and done later.
+  const int64_t undo_ms = hold_start_us_ != 0 ? kUndoMs : kQuietMs;
+  switch (action.type) {
+    case Act::kMark:
+      event.status = ports_.driver->mark(attempt_, hold_start_us_ != 0 ? 4 * kUndoMs : kQuietMs);
+      if (event.status) event.status = ports_.store->set_marked(slots_);
+      break;
+    case Act::kRelease:
+      event.status = ports_.driver->release(attempt_, kQuietMs);
+      break;
+    case Act::kLinkReverse:
+      event.status = ports_.driver->link_reverse(attempt_, action.position, kQuietMs);
+      if (event.status) event.status = ports_.store->set_linked(slots_, true);
+      break;
+    case Act::kFollowAgain:
+      event.status = ports_.driver->follow_again(attempt_, action.position, undo_ms);
+      break;
+    default:
+      event.status = ports_.driver->unfence(attempt_, undo_ms);
+  }
+  return event;
+}
+
+void UnitRun::finish(const CutAction& action) {
+  text_ = action.text;
+  ports_.board->set_text(slots_, text_);
+  const bool switched = action.phase == SlotPhase::kNew;
+  if (accepted_ && switched) {
+    ports_.plane->forget_unanswered(slots_);
+    ports_.stats->switched(pause_us_, sync_us_);
+  }
+  if (!switched && accepted_) ports_.stats->taken_back(cat("slots ", slots_.text(), ": ", text_));
+  ports_.store->audit({{"what", switched ? "cutover done" : "cutover ended"},
+                       {"slots", slots_.text()},
+                       {"epoch", attempt_.epoch},
+                       {"state", phase_name(action.phase)},
+                       {"text", text_},
+                       {"pause_us", pause_us_},
+                       {"hold_us", hold_us_},
+                       {"sync_us", sync_us_},
+                       {"held", held_}});
+  const std::string line = cat("slots ", slots_.text(), " ", phase_name(action.phase), ": ", text_,
+                               " (pause ", pause_us_, " us, ", held_, " held)");
+  if (switched || !accepted_) {
+    ports_.log.info(line);
+  } else {
+    ports_.log.warning(line);
+  }
+}
+
+}  // namespace sf

@@ -1,0 +1,107 @@
+// Performs one attempt at one unit: the machine's actions in order, against the data plane, the
+// driver and the store, within the bound. Runs on the runner's thread; interrupt() may be called
+// from any thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/ops/log.h"
+#include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/cutover_machine.h"
+#include "proxy_shim/control/pause_stats.h"
+#include "proxy_shim/control/permits.h"
+#include "proxy_shim/control/slot_board.h"
+#include "proxy_shim/control/state_store.h"
+#include "proxy_shim/data/data_plane.h"
+
+namespace sf {
+
+// What a unit run works with. Everything outlives it.
+struct RunPorts {
+  const MovePlan* plan;
+  StateStore* store;
+  SlotBoard* board;
+  Permits* permits;
+  BackendDriver* driver;
+  DataPlane* plane;
+  PauseStats* stats;
+  const Clock* clock;
+  Log log;
+};
+
+// A reason to take the running attempt back, set from any thread.
+class InterruptBox {
+ public:
+  void set(const std::string& why) {
+    std::lock_guard guard(mutex_);
+    if (why_.empty()) why_ = why;
+  }
+  std::string take() {
+    std::lock_guard guard(mutex_);
+    return std::exchange(why_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string why_;
+};
+
+class UnitRun {
+ public:
+  UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine* machine, SlotSet slots,
+          int64_t max_pause_ms);
+
+  // One attempt, to its end: NEW, OLD (taken back) or DOUBT.
+  void attempt(uint64_t epoch);
+  // Tries again what the machine owes. True if nothing is owed any more.
+  bool retry();
+
+  bool accepted() const { return accepted_; }  // the machine took the start
+  const std::string& text() const { return text_; }
+  int64_t pause_us() const { return pause_us_; }
+  int64_t held() const { return held_; }
+  int64_t hold_us() const { return hold_us_; }  // from publishing HOLD to everything let go
+
+ private:
+  using Event = CutEvent;
+  void drive(std::vector<CutAction> actions);
+  std::optional<Event> perform(const CutAction& action);
+  Event perform_setup(const CutAction& action, Event event);
+  Event perform_proof(const CutAction& action, Event event);
+  Event perform_switch(const CutAction& action, Event event);
+  Event perform_after(const CutAction& action, Event event);
+  Status publish(SlotPhase phase);
+  Event drain(Event event);
+  Event wait_applied(const ReplPosition& end, Event event);
+  Event write_owner(Event event);
+  void let_go();
+  void finish(const CutAction& action);
+  std::string interrupt_reason();
+  int64_t left_ms() const;              // of the bound; at least 1
+  int64_t step_ms(int64_t most) const;  // timeout of a call: the bound in a pause, else `most`
+  void note(const char* what, const CutAction& action, const Event* outcome, int64_t us);
+
+  const RunPorts& ports_;
+  InterruptBox* interrupts_;
+  CutoverMachine* machine_;
+  const SlotSet slots_;
+  const int64_t max_pause_ms_;
+  CutAttempt attempt_;
+  bool accepted_ = false;
+  int64_t hold_start_us_ = 0;  // 0: nothing held
+  int64_t deadline_us_ = 0;
+  int64_t sync_us_ = 0;
+  int64_t pause_us_ = 0;
+  int64_t held_ = 0;
+  int64_t hold_us_ = 0;
+  std::string pending_interrupt_;
+  std::string text_;
+};
+
+}  // namespace sf

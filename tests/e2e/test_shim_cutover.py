@@ -1,0 +1,287 @@
+"""The shim's control half against real servers: cutover under writes, kill -9, refusals. Names carry the invariant."""
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+import redis
+
+sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))), "tests", "support"))
+from ferry_env import Env, connect, free_port, program, wait_until  # noqa: E402
+from shim_env import Permit, Shim, Writer, follow_redis, keys_in, writers  # noqa: E402
+
+SLOTS = "901-1023"
+STAY = "801-900"
+
+
+def redis_pair(env, fill=2000):
+    old, new = env.redis("old"), env.redis("new")
+    client = connect(old.port)
+    pipe = client.pipeline(transaction=False)
+    for key in keys_in(801, 1023, fill, "fill"):
+        pipe.set(key, key)
+    pipe.execute()
+    client.close()
+    follow_redis(old.port, new.port)
+    return old, new
+
+
+def redis_shim(env, stay="", **kw):
+    old, new = redis_pair(env)
+    return old, new, Shim(env, old.address, new.address, SLOTS, "redis", stay=stay, **kw).start(init=True)
+
+
+def test_I1_I2_redis_cutover_under_writes_loses_nothing():
+    with Env() as env:
+        old, new, shim = redis_shim(env)
+        load = writers(shim.port, 901, 1023)
+        wait_until("writes", lambda: all(w.writes > 50 for w in load))
+        result = shim.cutover()
+        assert [row[1] for row in result] == ["NEW"], result
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 300)
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+        assert set(shim.states().values()) == {"NEW"}
+        status = shim.status()
+        print("pause us", status["pause_max_us"], "sync us", status["sync_p99_us"], "client max ms",
+              max(w.max_ms for w in load))
+        # The old side refuses writes from now on: every slot of it moved.
+        with pytest.raises(redis.RedisError):
+            connect(old.port).set("{x}y", 1)
+        assert connect(old.port).config_get("repl-ping-replica-period")["repl-ping-replica-period"] == "10"
+        assert connect(new.port).info("replication")["role"] == "master"
+        whats = [line["what"] for line in shim.audit()]
+        assert whats.index("cutover begins") < whats.index("owner record") < whats.index("cutover done")
+
+
+def test_I2_redis_with_slots_that_stay():
+    with Env() as env:
+        old, new, shim = redis_shim(env, stay=STAY)
+        moving, staying = writers(shim.port, 901, 1023, 3), writers(shim.port, 801, 900, 3, prefix="s")
+        wait_until("writes", lambda: all(w.writes > 50 for w in moving + staying))
+        assert [row[1] for row in shim.cutover()] == ["NEW"]
+        before = sum(w.writes for w in staying)
+        wait_until("writes after", lambda: sum(w.writes for w in staying) > before + 200)
+        for w in moving + staying:
+            w.stop()
+        for w in moving:
+            w.check(new.port)
+        for w in staying:
+            w.check(old.port)
+        assert set(shim.states(STAY).values()) == {"STAY"}
+
+
+def test_permit_is_needed_and_void_after_restart():
+    with Env() as env:
+        _, _, shim = redis_shim(env)
+        with pytest.raises(redis.ResponseError, match="permit"):
+            shim.ask("CUTOVER", SLOTS)
+        shim.ask("PERMIT", SLOTS)
+        assert shim.status()["permit_ms_left"] > 9000
+        shim.proc.kill()
+        shim.start()
+        assert shim.status()["permit_ms_left"] == 0
+        with pytest.raises(redis.ResponseError, match="permit"):
+            shim.ask("CUTOVER", SLOTS)
+
+
+def test_I2_redis_foreign_connection_stops_the_cutover():
+    with Env() as env:
+        old, _, shim = redis_shim(env)
+        stranger = connect(old.port)
+        stranger.set("{fill}stranger", 1)
+        result = shim.cutover()
+        assert result[0][1] == "OLD" and "foreign" in result[0][4], result
+        assert set(shim.states().values()) == {"OLD"}
+        stranger.connection_pool.disconnect()
+        assert shim.cutover()[0][1] == "NEW"
+
+
+def test_I2d_redis_replica_that_does_not_apply_is_waited_for_and_taken_back():
+    with Env() as env:
+        old, new, shim = redis_shim(env)
+        load = writers(shim.port, 901, 1023, 3)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        permit = Permit(shim.admin_port, SLOTS)
+        os.kill(new.pid, 19)  # SIGSTOP: received, not applied
+        try:
+            start = time.monotonic()
+            result = shim.cutover(SLOTS, "MAXPAUSE", "100")
+            assert result[0][1] == "OLD", result
+        finally:
+            os.kill(new.pid, 18)
+            permit.stop()
+        assert time.monotonic() - start < 20
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(old.port)
+        wait_until("link up again", lambda: connect(new.port).info("replication")["master_link_status"] == "up")
+        assert shim.cutover()[0][1] == "NEW"
+
+
+def test_I10_redis_kill9_at_random_moments_one_owner():
+    seed = int(os.environ.get("SF_SEED", "7"))
+    rng = random.Random(seed)
+    with Env() as env:
+        old, new, shim = redis_shim(env)
+        load = writers(shim.port, 901, 1023, 4, tolerate_errors=True)
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        for _ in range(12):
+            try:
+                shim.ask("PERMIT", SLOTS)
+                shim.admin.connection_pool.disconnect()
+                trigger = connect(shim.admin_port, timeout=5)
+                trigger.connection_pool.get_connection("x").send_command("SHIM", "CUTOVER", SLOTS)
+                time.sleep(rng.uniform(0, 0.03))
+            finally:
+                shim.proc.kill()
+            shim.start()
+            states = set(shim.states().values())
+            assert states in ({"OLD"}, {"NEW"}), shim.rows()
+            wait_until("in sync, or switched", lambda: "NEW" in states or
+                       connect(new.port).info("replication").get("master_link_status") == "up")
+            if states == {"NEW"}:
+                break
+        else:
+            wait_until("switched", lambda: shim.cutover()[0][1] == "NEW")
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 100)
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+
+
+def test_abort_final_and_lock():
+    with Env() as env:
+        _, _, shim = redis_shim(env)
+        assert shim.ask("LOCK", "run-1") == 1
+        with pytest.raises(redis.ResponseError, match="run-1"):
+            shim.ask("LOCK", "run-2")
+        shim.ask("PERMIT", SLOTS)
+        with pytest.raises(redis.ResponseError, match="lock"):
+            shim.ask("CUTOVER", SLOTS, "AS", "run-2", "1")
+        assert shim.ask("LOCK", "run-2", "FORCE") == 2
+        with pytest.raises(redis.ResponseError, match="NEW"):
+            shim.ask("FINAL", SLOTS)
+        assert shim.ask("ABORT", SLOTS, "AS", "run-2", "2") == "OK"
+        assert shim.ask("CUTOVER", SLOTS, "AS", "run-2", "2")[0][1] == "NEW"
+        assert shim.ask("FINAL", SLOTS) == "OK"
+        assert set(shim.states().values()) == {"FINAL"}
+        assert "FINAL" in "\n".join(shim.ask("HELP"))
+        shim.proc.kill()
+        shim.start()
+        assert set(shim.states().values()) == {"FINAL"}
+        assert shim.status()["lock_owner"] == "run-2"
+        with pytest.raises(redis.ResponseError, match="usage"):
+            shim.ask("LOCK")
+        assert shim.ask("UNLOCK", "run-2", "2") == "OK"
+
+
+def test_auto_mode_cuts_when_in_sync():
+    with Env() as env:
+        _, _, shim = redis_shim(env)
+        permit = Permit(shim.admin_port, SLOTS)
+        shim.ask("PERMIT", SLOTS)
+        assert shim.ask("AUTO", "ON", SLOTS) == "OK"
+        wait_until("switched by itself", lambda: set(shim.states().values()) == {"NEW"}, timeout=20)
+        permit.stop()
+
+
+def refused(shim_argv, *words):
+    done = subprocess.run(shim_argv, capture_output=True, text=True, timeout=20)
+    assert done.returncode != 0, done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("slotferry-shim:")]
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0], (word, lines[0])
+    return lines[0]
+
+
+def test_bad_input_is_one_sentence():
+    with Env() as env:
+        old, new = redis_pair(env, fill=10)
+        shim = Shim(env, old.address, new.address, SLOTS, "redis")
+        argv = list(shim.proc.argv)
+        refused(argv, "--init")
+        refused([program("slotferry-shim"), "--no-such-flag", "1"], "no-such-flag")
+        refused([program("slotferry-shim")], "--plan")
+        refused([program("slotferry-shim"), "--plan", env.path("missing.json")], "missing.json")
+        os.makedirs(env.path("foreign"))
+        with open(env.path("foreign", "dump.rdb"), "w") as f:
+            f.write("x")
+        refused(argv + ["--init", "--dir", env.path("foreign")], "foreign")
+        shim.write_plan(slots="1023-901")
+        refused(argv + ["--init"], "1023-901")
+        shim.write_plan(slots=SLOTS)
+        shim.start(init=True)
+        refused(argv, shim.dir)  # the folder is in use
+        second = Shim(env, old.address, new.address, SLOTS, "redis", name="second")
+        refused(list(second.proc.argv) + ["--init", "--port", str(shim.port)], str(shim.port))
+        third = Shim(env, old.address, new.address, SLOTS, "redis", name="third")
+        refused(list(third.proc.argv) + ["--init", "--admin-port", str(shim.admin_port)], str(shim.admin_port))
+        shim.proc.stop()
+        refused(argv + ["--init"], "--init")
+        shim.write_plan(plan="p2")
+        refused(argv, "p1", "p2")
+        shim.write_plan(plan="p1", slots="902-1023")
+        refused(argv, "902-1023")
+        shim.write_plan(slots=SLOTS)
+        connect(old.port).config_set("requirepass", "secret")
+        refused(argv, old.address, "password")
+        nobody = "127.0.0.1:%d" % free_port()
+        shim.write_plan(old={"master": nobody, "servers": [nobody], "password": "", "kind": "redis"})
+        gone = Shim(env, nobody, new.address, SLOTS, "redis", name="gone")
+        refused(list(gone.proc.argv) + ["--init"], nobody)
+
+
+def test_I10_damaged_or_older_record_is_refused():
+    with Env() as env:
+        old, new, shim = redis_shim(env)
+        shim.proc.stop()
+        subprocess.run(["cp", "-r", shim.dir, shim.dir + ".before"], check=True)
+        shim.start()
+        assert shim.cutover()[0][1] == "NEW"
+        shim.proc.stop()
+        # A copy from before the switch says OLD; the marker on the new side says otherwise.
+        subprocess.run(["mv", shim.dir, shim.dir + ".after"], check=True)
+        subprocess.run(["mv", shim.dir + ".before", shim.dir], check=True)
+        shim.start()
+        assert set(shim.states().values()) == {"DOUBT"}
+        with pytest.raises(redis.ResponseError):
+            connect(shim.port).set(keys_in(901, 1023, 1)[0], 1)
+        shim.proc.stop()
+        subprocess.run(["rm", "-rf", shim.dir], check=True)
+        subprocess.run(["mv", shim.dir + ".after", shim.dir], check=True)
+        shim.start()
+        assert set(shim.states().values()) == {"NEW"}
+        shim.proc.stop()
+        state = os.path.join(shim.dir, "state")
+        logs = sorted(f for f in os.listdir(state) if f.endswith(".log"))
+        with open(os.path.join(state, logs[-1]), "r+b") as f:
+            size = f.seek(0, 2)
+            f.seek(size // 2)
+            f.write(b"\x55\xaa\x55")
+        refused(list(shim.proc.argv), "damaged", shim.dir)
+
+
+def test_start_is_fast_and_sigterm_is_graceful():
+    with Env() as env:
+        _, _, shim = redis_shim(env)
+        load = writers(shim.port, 901, 1023, 2, tolerate_errors=True)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        assert shim.proc.stop() == 0
+        for w in load:
+            w.stop()
+        start = time.monotonic()
+        shim.start()
+        print("start took ms", (time.monotonic() - start) * 1000)

@@ -1,0 +1,249 @@
+// The runner against scripted servers: what reaches the workers and the servers, in which order,
+// and what is left after each failure.
+#include "proxy_shim/control/cutover_runner.h"
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "common/ops/process.h"
+#include "proxy_shim/control/admin_commands.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/proxy_shim/control/fakes.h"
+
+namespace sf {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+struct Rig {
+  explicit Rig(CutUnit unit = CutUnit::kSlot)
+      : plan(test_plan(unit)), board(plan), permits(&clock) {
+    auto opened = StateStore::open(dir.path(), plan, true, &clock);
+    REQUIRE(opened.is_ok());
+    store = std::move(*opened);
+    board.attach(&plane);
+    ports = {&plan, store.get(), &board, &permits, &driver, &plane, &stats, &clock, Log()};
+    RunnerOptions options;
+    options.max_pause_ms = 200;
+    options.attempts_max = 2;
+    options.back_off_ms = 5;
+    options.state_dir = dir.path();
+    runner = std::make_unique<CutoverRunner>(ports, options);
+    runner->start();
+  }
+  std::vector<UnitResult> cut(const SlotSet& slots, int64_t max_pause_ms = 0) {
+    permits.grant(slots);
+    auto done = std::make_shared<std::promise<std::vector<UnitResult>>>();
+    auto future = done->get_future();
+    const Status status = runner->cutover(
+        slots, max_pause_ms, [done](std::vector<UnitResult> r) { done->set_value(std::move(r)); });
+    REQUIRE(status.is_ok());
+    REQUIRE(future.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+    return future.get();
+  }
+
+  TempDir dir;
+  SystemClock clock;
+  MovePlan plan;
+  std::unique_ptr<StateStore> store;
+  SlotBoard board;
+  Permits permits;
+  FakeDriver driver;
+  FakePlane plane;
+  PauseStats stats;
+  RunPorts ports;
+  std::unique_ptr<CutoverRunner> runner;
+};
+
+const SlotSet kOne = SlotSet::of(901);
+
+TEST_CASE("I2 I3: a good cutover: order of tables and calls, record, audit") {
+  Rig rig;
+  const auto results = rig.cut(SlotSet::range(901, 903));
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].phase == SlotPhase::kNew);
+  CHECK(results[0].pause_us == 1234);
+  CHECK(results[2].slots == SlotSet::of(903));
+  CHECK(rig.plane.phases() == Texts{"HOLD", "PROMOTE", "NEW"});
+  const Texts calls = rig.driver.calls();
+  CHECK(Texts(calls.begin(), calls.begin() + 10) ==
+        Texts{"announce", "fence", "wait_applied", "check_writers", "fence_permanent", "promote",
+              "read_ends", "mark", "release", "link_reverse"});
+  const SlotRecord record = rig.store->record(901);
+  CHECK(record.phase == SlotPhase::kNew);
+  CHECK(record.proof == ReplPosition{"h", 10});
+  CHECK(record.promoted == ReplPosition{"n", 1});
+  CHECK(record.linked);
+  CHECK(rig.stats.summary().cutovers == 3);
+  CHECK(rig.cut(kOne)[0].text == "the new side owns it already");
+}
+
+TEST_CASE("I3: each failure before the owner record leads back to OLD and serves") {
+  for (const char* call : {"announce", "fence", "wait_applied", "check_writers", "fence_permanent",
+                           "promote", "read_ends"}) {
+    CAPTURE(call);
+    Rig rig;
+    rig.driver.fail(call, Status::unavailable("broken"));
+    const auto results = rig.cut(kOne);
+    CHECK(results[0].phase == SlotPhase::kOld);
+    CHECK(results[0].text.find("broken") != std::string::npos);
+    CHECK(rig.board.row(901).phase == SlotPhase::kOld);
+    if (!rig.plane.phases().empty()) CHECK(rig.plane.phases().back() == "OLD");
+    CHECK(rig.store->record(901).phase == SlotPhase::kOld);
+    const bool promoted = rig.driver.count("promote") > 0;
+    CHECK(rig.driver.count("follow_again") == rig.driver.count("promote"));
+    CHECK(rig.driver.count("unfence") == rig.driver.count("fence"));
+    CHECK(rig.driver.count("announce") == 2);  // tried again with back-off
+    CHECK((!promoted || rig.driver.count("unfence") > 0));
+    rig.driver.mend(call);
+    CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  }
+}
+
+TEST_CASE("I9: the bound takes the attempt back within it and a little more") {
+  Rig rig;
+  rig.driver.applied = false;
+  rig.driver.on_call = [](const std::string& name) {
+    if (name == "wait_applied") std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  const auto results = rig.cut(kOne, 60);
+  CHECK(results[0].phase == SlotPhase::kOld);
+  CHECK(results[0].text.find("60 ms") != std::string::npos);
+}
+
+TEST_CASE("an abort and an overflow take the running attempt back") {
+  for (const bool overflow : {true, false}) {
+    Rig rig;
+    rig.driver.on_call = [&](const std::string& name) {
+      if (name != "wait_applied") return;
+      if (overflow) rig.runner->interrupt("too much was held");
+      if (!overflow) rig.runner->abort(kOne);
+    };
+    const auto results = rig.cut(kOne);
+    CHECK(results[0].phase == SlotPhase::kOld);
+    CHECK(results[0].text.find(overflow ? "too much" : "aborted") != std::string::npos);
+    CHECK(rig.driver.count("announce") == (overflow ? 2 : 1));
+  }
+}
+
+TEST_CASE("a permit that runs out before PROMOTE takes the attempt back; none starts without one") {
+  Rig rig;
+  CHECK(rig.runner->cutover(kOne, 0, [](std::vector<UnitResult>) {}).code() == Code::kRefused);
+  rig.driver.fail("check_writers", Status::refused("a stranger is connected"));
+  CHECK(rig.cut(kOne)[0].text.find("stranger") != std::string::npos);
+  CHECK(rig.driver.count("fence_permanent") == 0);
+}
+
+TEST_CASE("forecast: nothing is held while the new side is behind or does not follow") {
+  Rig rig;
+  rig.driver.sync = {true, 101, ""};
+  CHECK(rig.cut(kOne)[0].text.find("101 behind") != std::string::npos);
+  rig.driver.sync = {false, -1, "no link"};
+  CHECK(rig.cut(kOne)[0].text.find("no link") != std::string::npos);
+  CHECK(rig.plane.phases().empty());
+  CHECK(rig.driver.calls().empty());
+}
+
+TEST_CASE(
+    "I3: what could not be taken back is owed, done in the background, and blocks no service") {
+  Rig rig;
+  rig.driver.fail("promote", Status::timeout("no answer"));
+  rig.driver.fail("follow_again", Status::unavailable("down"));
+  const auto results = rig.cut(kOne);
+  CHECK(results[0].phase == SlotPhase::kOld);
+  CHECK(rig.plane.phases().back() == "OLD");
+  CHECK(rig.board.row(901).text.find("down") != std::string::npos);
+  CHECK(rig.driver.count("promote") == 1);  // no second attempt on top of a debt
+  rig.driver.mend("promote");
+  rig.driver.mend("follow_again");
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+}
+
+TEST_CASE("DESIGN 6.6: without its marker the new side takes no client write") {
+  Rig rig(CutUnit::kPlan);
+  rig.driver.fake_traits = {true, false, false};
+  int failures = 2;
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "mark" && --failures == 0) rig.driver.mend("mark");
+  };
+  rig.driver.fail("mark", Status::unavailable("down"));
+  CHECK(rig.cut(rig.plan.slots)[0].phase == SlotPhase::kNew);
+  for (int i = 0; i < 500 && rig.plane.phases().back() != "NEW"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(rig.plane.phases() == Texts{"HOLD", "PROMOTE", "PROMOTE-stopped", "NEW-stopped", "NEW"});
+  CHECK(rig.store->record(901).marked);
+}
+
+TEST_CASE("units: slots outside the plan, and parts of a whole-plan unit, are refused") {
+  Rig rig(CutUnit::kPlan);
+  rig.permits.grant(SlotSet::all());
+  const auto nothing = [](std::vector<UnitResult>) {};
+  CHECK(rig.runner->cutover(SlotSet::of(5), 0, nothing).text().find("not moved") !=
+        std::string::npos);
+  CHECK(rig.runner->cutover(kOne, 0, nothing).text().find("as a whole") != std::string::npos);
+}
+
+TEST_CASE("stop takes a running attempt back and answers what is queued") {
+  Rig rig;
+  rig.driver.applied = false;
+  std::promise<void> waiting;
+  bool told = false;
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "wait_applied" && !told) {
+      told = true;
+      waiting.set_value();
+    }
+  };
+  rig.permits.grant(rig.plan.slots);
+  std::promise<std::vector<UnitResult>> done;
+  CHECK(rig.runner
+            ->cutover(rig.plan.slots, 60'000,
+                      [&](std::vector<UnitResult> r) { done.set_value(std::move(r)); })
+            .is_ok());
+  waiting.get_future().wait();
+  rig.runner->stop();
+  const auto results = done.get_future().get();
+  CHECK(results.size() == 10);
+  CHECK(results[0].text.find("stopped") != std::string::npos);
+  CHECK(rig.plane.phases().back() == "OLD");
+  CHECK(rig.driver.count("unfence") == 1);
+}
+
+TEST_CASE("admin commands: shapes, refusals, the run lock") {
+  Rig rig;
+  AdminCommands commands(rig.ports, rig.runner.get(), "0123");
+  const auto ask = [&](std::vector<std::string> argv) {
+    std::promise<std::string> out;
+    commands.run(argv, "test", [&](std::string reply) { out.set_value(std::move(reply)); });
+    return out.get_future().get();
+  };
+  CHECK(ask({"PING"}) == "+PONG\r\n");
+  CHECK(ask({"GET", "x"}).starts_with("-ERR unknown command"));
+  CHECK(ask({"SHIM", "NOPE"}).starts_with("-ERR unknown subcommand"));
+  CHECK(ask({"SHIM", "STATUS"}).starts_with("*58\r\n$4\r\nplan\r\n$2\r\np1\r\n"));
+  CHECK(ask({"shim", "slots", "901"}) ==
+        "*1\r\n*8\r\n:901\r\n$3\r\nOLD\r\n$14\r\n127.0.0.1:7001\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$"
+        "0\r\n\r\n");
+  CHECK(ask({"SHIM", "SLOTS", "9-5"}).starts_with("-ERR"));
+  CHECK(ask({"SHIM", "PERMIT", "1-5"}).starts_with("-ERR slots 1-5 are not moved"));
+  CHECK(ask({"SHIM", "CUTOVER", "901"}).starts_with("-REFUSED"));
+  CHECK(ask({"SHIM", "LOCK", "me"}) == ":1\r\n");
+  CHECK(ask({"SHIM", "LOCK", "you"}).starts_with("-REFUSED the run lock is held by me"));
+  CHECK(ask({"SHIM", "PERMIT", "901-910"}) == "+OK\r\n");
+  CHECK(ask({"SHIM", "CUTOVER", "901", "MAXPAUSE", "0"}).starts_with("-ERR usage"));
+  CHECK(ask({"SHIM", "CUTOVER", "901", "AS", "you", "1"}).starts_with("-REFUSED"));
+  CHECK(ask({"SHIM", "CUTOVER", "901", "MAXPAUSE", "50", "AS", "me", "1"})
+            .starts_with("*1\r\n*5\r\n$3\r\n901\r\n$3\r\nNEW\r\n:1234\r\n:3\r\n"));
+  CHECK(ask({"SHIM", "FINAL", "901-902"}).starts_with("-REFUSED slots 902"));
+  CHECK(ask({"SHIM", "FINAL", "901"}) == "+OK\r\n");
+  CHECK(rig.store->record(901).phase == SlotPhase::kFinal);
+  CHECK(ask({"SHIM", "AUTO", "MAYBE", "901"}).starts_with("-ERR usage"));
+  CHECK(ask({"SHIM", "UNLOCK", "me", "7"}).starts_with("-REFUSED"));
+  CHECK(ask({"SHIM", "UNLOCK", "me", "1"}) == "+OK\r\n");
+}
+
+}  // namespace
+}  // namespace sf

@@ -1,0 +1,131 @@
+#include "proxy_shim/control/startup.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/proxy_shim/control/fakes.h"
+
+namespace sf {
+namespace {
+
+using Link = SlotReport::Link;
+using Fence = SlotReport::Fence;
+
+SlotReport master(const ReplPosition& at, Fence fence = Fence::kNo) {
+  return {true, at, Link::kNone, fence};
+}
+SlotReport replica(const ReplPosition& at) {
+  return {false, at, Link::kUp, Fence::kNo};
+}
+
+SlotRecord owned_by_new() {
+  SlotRecord out;
+  out.phase = SlotPhase::kNew;
+  out.epoch = out.attempt = 3;
+  out.proof = {"h", 10};
+  out.promoted = {"n", 1};
+  out.linked = out.marked = true;
+  return out;
+}
+
+TEST_CASE("I3: without an owner record the new side follows again and the fence is lifted") {
+  const CutTraits node;
+  SlotRecord old_owned;
+  const auto judge = [&](const SlotReport& o, const SlotReport& n, uint64_t marker = 0) {
+    return judge_slot(905, old_owned, o, n, node, marker);
+  };
+  // Never tried: an unrelated new side is left alone.
+  CHECK(!judge(master({"h", 9}), master({"x", 0})).debts.follow);
+  CHECK(judge(master({"h", 9}), master({"x", 0})).phase == SlotPhase::kOld);
+  old_owned.attempt = 3;
+  CHECK(judge(master({"h", 9}, Fence::kLeased), replica({"h", 9})).debts.unfence);
+  CHECK(!judge(master({"h", 9}, Fence::kLeased), replica({"h", 9})).debts.follow);
+  const SlotVerdict both = judge(master({"h", 9}, Fence::kPermanent), master({"n", 0}));
+  CHECK(both.debts.follow);
+  CHECK(both.debts.unfence);
+  CHECK(judge(replica({"n", 9}), master({"n", 0})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h", 9}), replica({"h", 9}), 7).phase == SlotPhase::kDoubt);
+}
+
+TEST_CASE("I1: the record says new: what disagrees is DOUBT") {
+  const CutTraits node;
+  const CutTraits whole{true, false, false};
+  const SlotRecord record = owned_by_new();
+  const auto judge = [&](const SlotReport& o, const SlotReport& n) {
+    return judge_slot(905, record, o, n, node, 0);
+  };
+  CHECK(judge(master({"h", 10}, Fence::kPermanent), master({"n", 5})).phase == SlotPhase::kNew);
+  CHECK(judge(replica({"n", 5}), master({"n", 5})).text.empty());
+  CHECK(judge(replica({"n", 5}), replica({"h", 10})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h", 11}), master({"n", 5})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h", 10}), master({"n", 5})).phase == SlotPhase::kNew);
+  CHECK(!judge(master({"h", 10}), master({"n", 5})).text.empty());
+  CHECK(judge_slot(905, record, master({"h", 10}), master({"n", 5}), whole, 0).phase ==
+        SlotPhase::kDoubt);
+  CHECK(judge_slot(905, record, master({"h", 99}), master({"n", 5}), whole, 3).phase ==
+        SlotPhase::kNew);
+  SlotRecord unmarked = record;
+  unmarked.marked = false;
+  CHECK(judge_slot(905, unmarked, master({"h", 10}), master({"n", 5}), whole, 0).debts.mark);
+}
+
+struct StartRig {
+  StartRig() {
+    store = std::move(*StateStore::open(dir.path(), plan, true, &clock));
+    plan.slots.for_each([&](int slot) {
+      driver.fake_survey.old_side[slot] = master({"h", 10});
+      driver.fake_survey.new_side[slot] = replica({"h", 10});
+    });
+  }
+  Result<StartVerdicts> settle() { return settle_at_start(plan, *store, driver, 100, Log()); }
+
+  TempDir dir;
+  SystemClock clock;
+  MovePlan plan = test_plan();
+  std::unique_ptr<StateStore> store;
+  FakeDriver driver;
+};
+
+TEST_CASE("I10: the epoch is raised before anything is asked or taken back") {
+  StartRig rig;
+  CHECK(rig.store->record_intent(SlotSet::of(905), 1, {}).is_ok());
+  rig.driver.fake_survey.old_side[905] = master({"h", 10}, Fence::kPermanent);
+  rig.driver.fake_survey.new_side[905] = master({"n", 0});
+  const auto verdicts = rig.settle();
+  REQUIRE(verdicts.is_ok());
+  CHECK(verdicts->epoch == 2);
+  CHECK(rig.driver.calls() ==
+        std::vector<std::string>{"raise_epoch", "survey", "follow_again", "unfence", "release"});
+  CHECK(verdicts->slots.at(905).phase == SlotPhase::kOld);
+  CHECK(!verdicts->slots.at(905).debts.follow);
+}
+
+TEST_CASE("I10: a start whose servers know a higher epoch, or cannot be asked, does not serve") {
+  StartRig rig;
+  rig.driver.fail("raise_epoch", Status::refused("STALEEPOCH plan p1 is at epoch 9"));
+  CHECK(rig.settle().status().text().find("older copy") != std::string::npos);
+  rig.driver.mend("raise_epoch");
+  rig.driver.fail("survey", Status::unavailable("down"));
+  CHECK(rig.settle().status().code() == Code::kUnavailable);
+}
+
+TEST_CASE("I3: a new side that will not follow again is DOUBT, one that is away is owed") {
+  StartRig rig;
+  CHECK(rig.store->record_intent(SlotSet::of(905), 1, {}).is_ok());
+  rig.driver.fake_survey.old_side[905] = master({"h", 10}, Fence::kPermanent);
+  rig.driver.fake_survey.new_side[905] = master({"n", 4});
+  rig.driver.fail("follow_again", Status::refused("slot 905 took a write of its own"));
+  auto verdicts = rig.settle();
+  CHECK(verdicts->slots.at(905).phase == SlotPhase::kDoubt);
+  CHECK(rig.driver.count("unfence") == 0);
+  rig.driver.fail("follow_again", Status::timeout("no answer"));
+  verdicts = rig.settle();
+  CHECK(verdicts->slots.at(905).phase == SlotPhase::kOld);
+  CHECK(verdicts->slots.at(905).debts.follow);
+  CHECK(!verdicts->slots.at(905).debts.unfence);
+}
+
+}  // namespace
+}  // namespace sf

@@ -1,0 +1,155 @@
+#include "proxy_shim/control/state_store.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/file.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/proxy_shim/control/fakes.h"
+
+namespace sf {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<nlohmann::json> audit_of(const std::string& dir) {
+  std::vector<nlohmann::json> out;
+  std::ifstream file(dir + "/audit.jsonl");
+  for (std::string line; std::getline(file, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+std::string newest_log(const std::string& dir) {
+  std::string out;
+  for (const auto& entry : fs::directory_iterator(dir + "/state")) {
+    if (entry.path().extension() == ".log" && fs::file_size(entry.path()) > 0) {
+      out = std::max(out, entry.path().string());
+    }
+  }
+  return out;
+}
+
+TEST_CASE("I10: what is written is there after a restart") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  {
+    auto store = StateStore::open(dir.path(), plan, true, &clock);
+    REQUIRE(store.is_ok());
+    CHECK((*store)->records().size() == 10);
+    CHECK((*store)->record_intent(SlotSet::of(905), 1, {{"what", "begin"}}).is_ok());
+    SlotRecord record;
+    record.phase = SlotPhase::kNew;
+    record.epoch = record.attempt = 1;
+    record.proof = {"h", 77};
+    record.promoted = {"n", 5};
+    CHECK((*store)->commit_owner(SlotSet::of(905), record, {{"what", "owner"}}).is_ok());
+    CHECK(*(*store)->next_epoch() == 2);
+    CHECK((*store)->take_lock("me", false)->epoch == 1);
+    CHECK((*store)->put_note("period", "10").is_ok());
+  }
+  auto store = StateStore::open(dir.path(), plan, false, &clock);
+  REQUIRE(store.is_ok());
+  CHECK((*store)->epoch() == 2);
+  CHECK((*store)->record(905).phase == SlotPhase::kNew);
+  CHECK((*store)->record(905).proof == ReplPosition{"h", 77});
+  CHECK((*store)->record(905).promoted == ReplPosition{"n", 5});
+  CHECK((*store)->record(904).phase == SlotPhase::kOld);
+  CHECK((*store)->run_lock().owner == "me");
+  CHECK((*store)->note("period") == "10");
+  CHECK((*store)->drop_note("period").is_ok());
+  CHECK(!(*store)->note("period"));
+}
+
+TEST_CASE("I12: the audit file repeats the store's entries, and is completed after a crash") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  {
+    auto store = StateStore::open(dir.path(), plan, true, &clock);
+    (*store)->audit({{"what", "one"}});
+    (*store)->audit({{"what", "bytes \xff that are no UTF-8"}});
+    CHECK((*store)->audit_synced({{"what", "three"}}).is_ok());
+  }
+  auto lines = audit_of(dir.path());
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["what"] == "one");
+  CHECK(lines[2]["n"] == 3);
+  CHECK(lines[2]["time"].get<std::string>().size() == 24);
+  // The last line was cut in the middle, and the one before it as well.
+  const std::string path = dir.path() + "/audit.jsonl";
+  fs::resize_file(path, fs::file_size(path) / 2);
+  {
+    auto store = StateStore::open(dir.path(), plan, false, &clock);
+    (*store)->audit({{"what", "four"}});
+  }
+  lines = audit_of(dir.path());
+  REQUIRE(lines.size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(lines[i]["n"] == i + 1);
+}
+
+TEST_CASE("DESIGN 6.6: no record, another plan's, a changed plan, --init over a record: refused") {
+  TempDir dir;
+  SystemClock clock;
+  MovePlan plan = test_plan();
+  CHECK(StateStore::open(dir.path(), plan, false, &clock).status().text().find("--init") !=
+        std::string::npos);
+  CHECK(StateStore::open(dir.path(), plan, true, &clock).is_ok());
+  CHECK(StateStore::open(dir.path(), plan, true, &clock).status().code() == Code::kExists);
+  plan.id = "p2";
+  CHECK(StateStore::open(dir.path(), plan, false, &clock)
+            .status()
+            .text()
+            .find("belongs to plan p1") != std::string::npos);
+  plan.id = "p1";
+  plan.slots = SlotSet::range(901, 911);
+  CHECK(StateStore::open(dir.path(), plan, false, &clock).status().text().find("901-911") !=
+        std::string::npos);
+  plan = test_plan();
+  plan.new_side.master.port = 7004;
+  CHECK(StateStore::open(dir.path(), plan, false, &clock).status().code() == Code::kRefused);
+}
+
+TEST_CASE("DESIGN 6.6: a damaged record is an error, not an older state") {
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  for (const double where : {0.2, 0.5, 0.95}) {
+    TempDir dir;
+    {
+      auto store = StateStore::open(dir.path(), plan, true, &clock);
+      SlotRecord record;
+      record.phase = SlotPhase::kNew;
+      CHECK((*store)->commit_owner(SlotSet::of(905), record, {{"what", "owner"}}).is_ok());
+    }
+    const std::string log = newest_log(dir.path());
+    REQUIRE(!log.empty());
+    std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(static_cast<double>(fs::file_size(log)) * where));
+    file.write("\x55\xaa\x55\xaa", 4);
+    file.close();
+    auto store = StateStore::open(dir.path(), plan, false, &clock);
+    CAPTURE(where);
+    CHECK(store.status().code() == Code::kCorrupt);
+    CHECK(store.status().text().find(dir.path()) != std::string::npos);
+  }
+}
+
+TEST_CASE("the run lock is one at a time, taken over only by FORCE, and its epoch rises") {
+  TempDir dir;
+  SystemClock clock;
+  auto opened = StateStore::open(dir.path(), test_plan(), true, &clock);
+  StateStore& store = **opened;
+  CHECK(store.take_lock("a", false)->epoch == 1);
+  CHECK(store.take_lock("a", false)->epoch == 1);
+  CHECK(store.take_lock("b", false).status().code() == Code::kRefused);
+  CHECK(store.take_lock("b", true)->epoch == 2);
+  CHECK(store.drop_lock("a", 1).code() == Code::kRefused);
+  CHECK(store.drop_lock("b", 2).is_ok());
+  CHECK(store.take_lock("a", false)->epoch == 3);
+}
+
+}  // namespace
+}  // namespace sf

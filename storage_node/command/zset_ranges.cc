@@ -133,14 +133,11 @@ void remove_range(CommandContext& ctx, By by) {
   auto key = args.next();
   RangeQuery query = read_query(args, {.by = by}, false);
   run(ctx, args, Reads::kOne, [&](KeyTxn& keys) {
-    Collection& entries = keys.open(key, KeyType::kZset);
-    Zset zset(entries);
+    Zset zset(keys.open(key, KeyType::kZset));
     ScoredMembers members = select(zset, query);
-    if (members.size() == zset.size()) {
-      entries.clear();
-    } else {
-      for (const ScoredMember& one : members) zset.remove(one.member, one.score);
-    }
+    bool from_low_end =
+        by == By::kRank ? query.start == 0 : by == By::kScore && zset.low_end_in(query.scores);
+    zset.remove_walked(members, from_low_end, false);
     resp::integer(ctx.out, static_cast<int64_t>(members.size()));
   });
 }

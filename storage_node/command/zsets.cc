@@ -193,7 +193,7 @@ void pop(CommandContext& ctx, bool highest) {
     Zset zset(keys.open(key, KeyType::kZset));
     ScoredMembers popped;
     if (count > 0) popped = zset.by_rank(0, count - 1, highest);
-    for (const ScoredMember& one : popped) zset.remove(one.member, one.score);
+    zset.remove_walked(popped, !highest, highest);
     reply_scored(ctx.out, popped, true);
   });
 }

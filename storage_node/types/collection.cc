@@ -74,6 +74,12 @@ void Collection::set_ends(uint64_t head, uint64_t tail) {
   dirty_ = true;
 }
 
+void Collection::set_bounds(uint64_t low, uint64_t high) {
+  meta_.head = low;
+  meta_.tail = high;
+  dirty_ = true;
+}
+
 void Collection::clear() {
   begin_anew(meta_.type);
 }

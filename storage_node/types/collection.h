@@ -35,10 +35,11 @@ class Collection {
   void erase_score(std::string_view suffix);
 
   void grow(int64_t by);  // the size; after the puts and erases that cause it
-  // Lists: where elements are.
+  // Lists: where elements are. Sorted sets: the bounds of the sortable scores.
   uint64_t head() const { return meta_.head; }
   uint64_t tail() const { return meta_.tail; }
-  void set_ends(uint64_t head, uint64_t tail);  // size becomes tail - head
+  void set_ends(uint64_t head, uint64_t tail);   // lists: size becomes tail - head
+  void set_bounds(uint64_t low, uint64_t high);  // sorted sets
 
   void clear();                   // the key goes; a later put makes it anew
   void begin_anew(KeyType type);  // clear, as another type (KeyTxn::replace)

@@ -8,7 +8,11 @@ namespace sf {
 namespace {
 
 constexpr size_t kCollectionBytes = kMetaHeaderBytes + 16;
-constexpr size_t kListBytes = kCollectionBytes + 16;
+constexpr size_t kEndsBytes = kCollectionBytes + 16;
+
+bool has_ends(KeyType type) {
+  return type == KeyType::kList || type == KeyType::kZset;
+}
 
 void put_header(std::string& out, KeyType type, uint8_t flags, int64_t expire_ms) {
   out.push_back(static_cast<char>(type));
@@ -42,11 +46,11 @@ bool decode_meta(std::string_view stored, MetaFields* fields) {
   fields->flags = static_cast<uint8_t>(stored[1]);
   fields->expire_ms = static_cast<int64_t>(big64(stored.data() + 2));
   if (fields->type == KeyType::kString) return true;
-  bool list = fields->type == KeyType::kList;
-  if (stored.size() != (list ? kListBytes : kCollectionBytes)) return false;
+  bool ends = has_ends(fields->type);
+  if (stored.size() != (ends ? kEndsBytes : kCollectionBytes)) return false;
   fields->version = big64(stored.data() + kMetaHeaderBytes);
   fields->size = big64(stored.data() + kMetaHeaderBytes + 8);
-  if (list) {
+  if (ends) {
     fields->head = big64(stored.data() + kCollectionBytes);
     fields->tail = big64(stored.data() + kCollectionBytes + 8);
   }
@@ -63,11 +67,11 @@ std::string encode_string_meta(std::string_view value, int64_t expire_ms) {
 
 std::string encode_meta(const MetaFields& fields) {
   std::string out;
-  out.reserve(kListBytes);
+  out.reserve(kEndsBytes);
   put_header(out, fields.type, fields.flags, fields.expire_ms);
   put_big64(out, fields.version);
   put_big64(out, fields.size);
-  if (fields.type == KeyType::kList) {
+  if (has_ends(fields.type)) {
     put_big64(out, fields.head);
     put_big64(out, fields.tail);
   }

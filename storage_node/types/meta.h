@@ -35,8 +35,8 @@ struct MetaFields {
   int64_t expire_ms = 0;
   uint64_t version = 0;  // collections only, as all below
   uint64_t size = 0;
-  uint64_t head = 0;  // lists only
-  uint64_t tail = 0;
+  uint64_t head = 0;  // lists; sorted sets: low
+  uint64_t tail = 0;  // lists; sorted sets: high
 
   bool expired_at(int64_t now_ms) const { return expire_ms != 0 && expire_ms <= now_ms; }
 };

@@ -11,8 +11,8 @@ namespace sf {
 
 namespace {
 
-// Longer text is no number anybody means; the buffer gives strtod its end.
-constexpr size_t kMaxNumberBytes = 255;
+// The longest number HINCRBYFLOAT stores fits; the buffer gives strtod its end.
+constexpr size_t kMaxNumberBytes = 5 * 1024 - 1;
 
 template <class T>
 std::optional<T> parse_real(std::string_view text, T (*parse)(const char*, char**), bool strict) {

@@ -25,12 +25,9 @@ std::string score_entry(double score, std::string_view member) {
   return out;
 }
 
-// The first suffix of kScore after every one with this score; nullopt: none is after.
-std::optional<std::string> after_score(double score) {
-  uint64_t sortable = sortable_score(score);
-  if (sortable == std::numeric_limits<uint64_t>::max()) return std::nullopt;
+std::string sortable_bytes(uint64_t sortable) {
   std::string out;
-  put_big64(out, sortable + 1);
+  put_big64(out, sortable);
   return out;
 }
 
@@ -89,7 +86,18 @@ void Zset::set(std::string_view member, double score, std::optional<double> befo
   if (before) entries_.erase_score(score_entry(*before, member));
   entries_.put(member, score_bytes(score));
   entries_.put_score(score_entry(score, member));
+  include(score);
   if (!before) entries_.grow(1);
+}
+
+void Zset::include(double score) {
+  uint64_t sortable = sortable_score(score);
+  uint64_t low = entries_.head();
+  uint64_t high = entries_.tail();
+  if (!entries_.exists() && low == 0) return entries_.set_bounds(sortable, sortable);
+  if (sortable < low) low = sortable;
+  if (sortable > high) high = sortable;
+  if (low != entries_.head() || high != entries_.tail()) entries_.set_bounds(low, high);
 }
 
 void Zset::remove(std::string_view member, double score) {
@@ -98,16 +106,28 @@ void Zset::remove(std::string_view member, double score) {
   entries_.grow(-1);
 }
 
+void Zset::remove_walked(const ScoredMembers& members, bool from_low_end, bool from_high_end) {
+  if (members.empty()) return;
+  if (members.size() == size()) return entries_.clear();
+  for (const ScoredMember& one : members) remove(one.member, one.score);
+  uint64_t last = sortable_score(members.back().score);
+  if (from_low_end) entries_.set_bounds(last, entries_.tail());
+  if (from_high_end) entries_.set_bounds(entries_.head(), last);
+}
+
+bool Zset::low_end_in(const ScoreRange& range) const {
+  return sortable_score(range.min) + (range.min_open ? 1 : 0) <= entries_.head();
+}
+
 void Zset::walk_scores(const ScoreRange& range, bool reverse, const Take& take) {
-  if (range.min > range.max) return;
-  std::optional<std::string> begin =
-      range.min_open ? after_score(range.min) : std::optional(score_bytes(range.min));
-  std::optional<std::string> end =
-      range.max_open ? std::optional(score_bytes(range.max)) : after_score(range.max);
-  if (!begin || (end && *begin >= *end)) return;
-  std::optional<std::string_view> bound;
-  if (end) bound = *end;
-  Cursor at = entries_.scan(Cf::kScore, *begin, bound,
+  if (range.min > range.max || !entries_.exists()) return;
+  // No score is NaN, so sortable_score(score) + 1 does not overflow.
+  uint64_t begin = sortable_score(range.min) + (range.min_open ? 1 : 0);
+  uint64_t end = sortable_score(range.max) + (range.max_open ? 0 : 1);
+  begin = std::max(begin, entries_.head());
+  end = std::min(end, entries_.tail() + 1);
+  if (begin >= end) return;
+  Cursor at = entries_.scan(Cf::kScore, sortable_bytes(begin), sortable_bytes(end),
                             reverse ? KeyTxn::From::kLast : KeyTxn::From::kFirst);
   while (at.valid()) {
     std::string_view suffix = at.suffix();

@@ -55,6 +55,10 @@ class Zset {
   // `before`: what score(member) says.
   void set(std::string_view member, double score, std::optional<double> before);
   void remove(std::string_view member, double score);
+  // Removes members that came, in this order, from one walk. If it began at an end of the set the
+  // bounds of the scores move with it.
+  void remove_walked(const ScoredMembers& members, bool from_low_end, bool from_high_end);
+  bool low_end_in(const ScoreRange& range) const;  // a walk of the range begins at the low end
 
   // Number of elements before it in the order walked; nullopt: no such member.
   std::optional<uint64_t> rank(std::string_view member, bool reverse);
@@ -68,6 +72,7 @@ class Zset {
 
  private:
   using Take = std::function<bool(std::string_view member, double score)>;  // false: enough
+  void include(double score);
   void walk_scores(const ScoreRange& range, bool reverse, const Take& take);
   void walk_members(const LexRange& range, bool reverse, const Take& take);
 

@@ -1,5 +1,5 @@
-// The node: owns the engine, the worker loops, the command registry and the settings, and joins them. The
-// only place that sees everything.
+// The node: owns the engine, the worker loops, the command registry and the settings, and joins
+// them. The only place that sees everything.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,21 @@
 #include "storage_node/command/command.h"
 #include "storage_node/engine/engine.h"
 #include "storage_node/node_config.h"
+#include "storage_node/server/session_hub.h"
 
 namespace sf {
 
 class Dispatcher;
 class Node;
-class SessionHub;
 class WatchTable;
 
-// What storage_node/replica hangs on the node. Made by the factory in NodeParts after the engine is open
-// and the loops run, before the port is opened; destroyed after the last session.
+// What storage_node/replica hangs on the node. Made by the factory in NodeParts after the engine is
+// open and the loops run, before the port is opened; destroyed after the last session.
 class NodeReplication {
  public:
   virtual ~NodeReplication() = default;
-  // Appends INFO's replication section, heading "# Replication" included, lines ended by CRLF. Any loop.
+  // Appends INFO's replication section, heading "# Replication" included, lines ended by CRLF. Any
+  // loop.
   virtual void append_info(std::string& out) = 0;
   // Ends links and timers on their loops; no callback runs after it returns. Main thread.
   virtual void stop() = 0;
@@ -52,7 +53,7 @@ class Node {
   NodeConfig& config() { return *config_; }
   const Clock& clock() const { return clock_; }
   const Log& log() const { return log_; }
-  const std::string& run_id() const { return run_id_; }   // 40 hex digits, new at each start
+  const std::string& run_id() const { return run_id_; }  // 40 hex digits, new at each start
   int port() const { return port_; }
   WorkerPool& workers() { return *pool_; }
   // A loop for what belongs to no client (links to masters): loop 0.
@@ -64,17 +65,15 @@ class Node {
   int hub_count() const { return static_cast<int>(hubs_.size()); }
   SessionHub& hub(int i) { return *hubs_[static_cast<size_t>(i)]; }
 
-  void request_stop();  // any thread: SHUTDOWN, signals
+  void request_stop();   // any thread: SHUTDOWN, signals
   void wait_for_stop();  // main thread
 
   struct Counters {
     std::atomic<uint64_t> connections{0};
     std::atomic<uint64_t> rejected{0};
-    std::atomic<int64_t> clients{0};
-    std::atomic<uint64_t> hits{0};
-    std::atomic<uint64_t> misses{0};
   };
   Counters& counters() { return counters_; }
+  int64_t client_count() const;
   uint64_t commands_processed() const;
   void reset_stats();
   int64_t started_wall_ms() const { return started_wall_ms_; }
@@ -95,14 +94,16 @@ class Node {
   CommandRegistry registry_;
   std::unique_ptr<WatchTable> watches_;
   std::unique_ptr<Dispatcher> dispatcher_;
-  std::vector<std::unique_ptr<SessionHub>> hubs_;
+  std::unique_ptr<SessionHub::Shared> shared_;
   std::unique_ptr<WorkerPool> pool_;
+  std::vector<std::unique_ptr<SessionHub>> hubs_;
   std::unique_ptr<NodeReplication> replication_;
   std::unique_ptr<Listener> listener_;  // on loop 0
   int port_ = 0;
   size_t next_loop_ = 0;
   Counters counters_;
-  uint64_t commands_base_ = 0;
+  std::atomic<uint64_t> commands_base_{0};
+  std::atomic<bool> stopping_{false};
 
   std::mutex stop_mutex_;
   std::condition_variable stop_wake_;

@@ -1,4 +1,5 @@
-// The node's settings: Pika's names where Pika has them. CONFIG GET/SET/REWRITE work on this object.
+// The node's settings: Pika's names where Pika has them. CONFIG GET/SET/REWRITE work on this
+// object.
 #pragma once
 
 #include <mutex>
@@ -23,6 +24,7 @@ class NodeConfig {
   std::string text(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   std::string dir() const { return text("dir"); }
+  std::string config_path() const { return settings_.config_path(); }
   EngineOptions engine_options() const;
 
   // CONFIG GET: settings and Redis's names for some, matching the glob.

@@ -32,7 +32,7 @@ void Engine::State::run_background(Engine& engine) {
     if (options.expire_actively && --idle <= 0) {
       const Result<int64_t> removed = engine.expire_step(kMetasATick);
       if (!removed) log.warning(cat("removing expired keys: ", removed.status().text()));
-      const std::lock_guard expiring(expire_mutex);
+      const std::lock_guard passing(expire_mutex);
       if (!removed || expire_cursor.empty()) idle = kIdleTicks;
     }
     lock.lock();
@@ -72,11 +72,19 @@ Result<int64_t> Engine::expire_step(int64_t budget) {
       if (slot < 0 || slot >= kSlotCount) continue;
       MetaPeek meta;
       if (!peek_meta({it->value().data(), it->value().size()}, &meta)) continue;
-      if (meta.expire_ms == 0 || slot_flags(slot) != 0) continue;
-      if (meta.expire_ms <= expiry_now_ms(slot)) expired.emplace_back(key);
+      if (meta.expire_ms == 0) continue;
+      if (meta.expire_ms > expiry_now_ms(slot)) {
+        ++s.expiring_seen[static_cast<size_t>(db_of_stored(key) % kDbCount)];
+      } else if (slot_flags(slot) == 0) {
+        expired.emplace_back(key);
+      }
     }
     if (!it->status().ok()) return to_status(it->status(), "scanning for expired keys");
     s.expire_cursor = it->Valid() ? it->key().ToString() : std::string();
+    if (s.expire_cursor.empty()) {
+      for (size_t db = 0; db < kDbCount; ++db) s.expiring[db] = s.expiring_seen[db];
+      s.expiring_seen = {};
+    }
   }
   int64_t removed = 0;
   for (const std::string& key : expired) {

@@ -161,6 +161,7 @@ class Engine {
   uint64_t last_seq() const;  // newest committed
   uint64_t slot_seq(int slot)
       const;  // last batch that touched the slot; after a start, conservatively last_seq()
+  bool log_end_guessed() const;  // the start found no log: its end is too high rather than too low
   uint64_t oldest_seq() const;  // oldest batch still readable
   // Entries with seq > after, in order, until max_bytes. Empty: none yet. kNotFound: purged.
   Result<std::vector<LogEntry>> read_log(uint64_t after, size_t max_bytes);
@@ -194,6 +195,7 @@ class Engine {
                    const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
   int64_t key_count(int db, int slot) const;  // user keys, expired ones not yet removed included
   int64_t key_count(int db) const;
+  int64_t expiring_keys(int db) const;  // keys with a TTL, as the expiry task's last pass counted them
 
   // ---- node records (kSys)
   Result<std::optional<std::string>> get_sys(const std::string& name);

@@ -19,6 +19,8 @@ namespace sf {
 
 inline constexpr std::string_view kSysPrefix = "engine/";  // records of the engine itself in kSys
 inline constexpr std::string_view kLastSeqRecord = "engine/last_seq";
+// (seq, rocksdb seq): WAL entries up to the latter are of an earlier log (reset_log).
+inline constexpr std::string_view kLogBaseRecord = "engine/log_base";
 inline constexpr std::string_view kVersionRecord = "engine/version";
 inline constexpr std::string_view kFormatRecord = "engine/format";
 inline constexpr uint64_t kIndexEvery = 256;     // batches between two points of the log index
@@ -47,6 +49,7 @@ struct Engine::State {
   std::array<std::atomic<uint8_t>, kSlotCount> flags{};
   std::array<std::atomic<int64_t>, kSlotCount> fence_until{};
   KeyCounts counts;
+  bool index_next = true;             // the first batch after a start gets an index point
   uint64_t batches_since_record = 0;  // under gate
   std::atomic<bool> disk_full{false};
   int64_t next_space_check_us = 0;  // under gate
@@ -62,6 +65,7 @@ struct Engine::State {
   std::deque<LogEntry> backlog;
   size_t backlog_bytes = 0;
   std::deque<std::pair<uint64_t, uint64_t>> log_index;  // (our seq, rocksdb seq), ascending
+  bool log_end_guessed = false;  // set at the start
   uint64_t log_begin = 1;  // the log is dense from here on (a copy or a damaged tail breaks it)
   struct Cursor {
     uint64_t after;
@@ -100,6 +104,8 @@ struct Engine::State {
   std::string expire_cursor;  // expire_step; under expire_mutex
   std::mutex expire_mutex;
   std::atomic<uint64_t> expired_keys{0};
+  std::array<int64_t, kDbCount> expiring_seen{};  // of the running pass; under expire_mutex
+  std::array<std::atomic<int64_t>, kDbCount> expiring{};
 
   rocksdb::DB* rocks() const { return open_db_ptr.load(std::memory_order_acquire); }
   rocksdb::ColumnFamilyHandle* handle(Cf family) const {

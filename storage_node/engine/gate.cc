@@ -160,7 +160,7 @@ void Engine::State::add_ops(rocksdb::WriteBatch& batch, const std::vector<WriteO
 void Engine::State::add_last_seq(rocksdb::WriteBatch& batch, uint64_t seq) const {
   std::string value;
   put_big64(value, seq);
-  put_big64(value, rocks()->GetLatestSequenceNumber());
+  put_big64(value, rocks()->GetLatestSequenceNumber() + batch.Count() + 1);
   batch.Put(handle(Cf::kSys), slice(kLastSeqRecord), value);
 }
 
@@ -177,7 +177,8 @@ Status Engine::State::write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int
   const uint64_t rocks_seq = rocks()->GetLatestSequenceNumber() + 1;
   Status written = write_batch(batch, synced);
   if (!written) return written;
-  if (jump || seq % kIndexEvery == 1) {
+  if (jump || index_next || seq % kIndexEvery == 1) {
+    index_next = false;
     const std::lock_guard lock(log_mutex);
     if (jump) {
       log_begin = seq;

@@ -67,6 +67,18 @@ KeyLocks::Held KeyLocks::lock_stripes(std::vector<uint16_t> stripes) {
   return held;
 }
 
+bool KeyLocks::try_lock_more(int db, std::string_view key, int held_db,
+                             std::span<const std::string_view> held_keys, Held* more) {
+  const uint16_t stripe = stripe_of(db, key);
+  for (const std::string_view held_key : held_keys) {
+    if (stripe_of(held_db, held_key) == stripe) return true;
+  }
+  if (!stripes_[stripe].mutex.try_lock()) return false;
+  more->one_ = stripe;
+  more->locks_ = this;
+  return true;
+}
+
 KeyLocks::Held KeyLocks::lock_all() {
   Held held;
   for (Stripe& stripe : stripes_) stripe.mutex.lock();

@@ -35,6 +35,10 @@ class KeyLocks {
   Held lock_all();  // FLUSHALL, EXEC, commands whose keys are not known
   // Several dbs' keys (COPY ... DB): stripe numbers by stripe_of.
   Held lock_stripes(std::vector<uint16_t> stripes);
+  // One more key for somebody who holds the locks of `held_keys` of `held_db`. Never waits: false
+  // if it is taken by another (waiting could close a circle).
+  bool try_lock_more(int db, std::string_view key, int held_db,
+                     std::span<const std::string_view> held_keys, Held* more);
   static uint16_t stripe_of(int db, std::string_view key);
 
  private:

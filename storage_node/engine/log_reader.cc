@@ -92,6 +92,12 @@ Result<std::vector<FileStart>> wal_files(rocksdb::DB* db) {
 Status Engine::State::recover_log() {
   const Result<std::vector<FileStart>> files = wal_files(rocks());
   if (!files) return files.status();
+  std::string base;
+  const rocksdb::Status based =
+      rocks()->Get(rocksdb::ReadOptions(), handle(Cf::kSys),
+                   rocksdb::Slice(kLogBaseRecord.data(), kLogBaseRecord.size()), &base);
+  if (!based.ok() && !based.IsNotFound()) return to_status(based, "reading the log's beginning");
+  const uint64_t base_rocks = base.size() == 16 ? big64(base.data() + 8) : 0;
   uint64_t last = 0;
   std::deque<std::pair<uint64_t, uint64_t>> index;
   for (size_t i = files->size(); i-- > 0;) {
@@ -102,6 +108,7 @@ Status Engine::State::recover_log() {
     rocksdb::BatchResult batch;
     bool first = true;
     while (walker.next(&batch) && batch.sequence < end) {
+      if (batch.sequence <= base_rocks) continue;
       const Result<LogEntry> entry = decode_batch(*batch.writeBatchPtr, DecodeWhat::kHeader);
       if (!entry && entry.status().code() == Code::kNotFound) continue;
       if (!entry) return entry.status();
@@ -118,7 +125,9 @@ Status Engine::State::recover_log() {
                    rocksdb::Slice(kLastSeqRecord.data(), kLastSeqRecord.size()), &record);
   if (!status.ok() && !status.IsNotFound()) return to_status(status, "reading the log's end");
   if (last == 0 && record.size() == 16) {
-    last = big64(record.data()) + (rocks()->GetLatestSequenceNumber() - big64(record.data() + 8));
+    const uint64_t moved = rocks()->GetLatestSequenceNumber() - big64(record.data() + 8);
+    last = big64(record.data()) + moved;
+    log_end_guessed = moved != 0;
   }
   log_index = std::move(index);
   log_begin = log_index.empty() ? last + 1 : log_index.front().first;

@@ -87,6 +87,10 @@ int64_t Engine::key_count(int db) const {
   return state_->counts.of_db(db);
 }
 
+int64_t Engine::expiring_keys(int db) const {
+  return std::min(key_count(db), state_->expiring[static_cast<size_t>(db)].load());
+}
+
 Engine::Stats Engine::stats() const {
   Stats out;
   rocksdb::VectorLogPtr files;

@@ -28,7 +28,9 @@ ClientSession::ClientSession(SessionHub& hub, Dispatcher& dispatcher, uint64_t i
 }
 
 // The stream first: its handler must outlive it.
-ClientSession::~ClientSession() { stream_.reset(); }
+ClientSession::~ClientSession() {
+  stream_.reset();
+}
 
 void ClientSession::start(std::unique_ptr<AcceptedSocket> socket) {
   stream_ = hub_.loop().adopt(std::move(socket), switch_.get());
@@ -36,11 +38,17 @@ void ClientSession::start(std::unique_ptr<AcceptedSocket> socket) {
   since_us_ = last_us_ = hub_.loop().now_us();
 }
 
-Loop& ClientSession::loop() const { return hub_.loop(); }
+Loop& ClientSession::loop() const {
+  return hub_.loop();
+}
 
-std::string ClientSession::peer() const { return stream_ ? stream_->peer() : std::string(); }
+std::string ClientSession::peer() const {
+  return stream_ ? stream_->peer() : std::string();
+}
 
-std::string ClientSession::local() const { return stream_ ? stream_->local() : std::string(); }
+std::string ClientSession::local() const {
+  return stream_ ? stream_->local() : std::string();
+}
 
 size_t ClientSession::on_data(std::string_view unread) {
   size_t used = 0;
@@ -133,7 +141,9 @@ void ClientSession::hand_over(std::string_view unread) {
   });
 }
 
-void ClientSession::on_closed(const Status& /*why*/) { hub_.remove(id_); }
+void ClientSession::on_closed(const Status& /*why*/) {
+  hub_.remove(id_);
+}
 
 void ClientSession::kill() {
   if (closing_ || !stream_) return;
@@ -143,14 +153,18 @@ void ClientSession::kill() {
   hub_.remove_later(id_);
 }
 
-void ClientSession::sync_before_replies() { hub_.sync_before_replies(); }
+void ClientSession::sync_before_replies() {
+  hub_.sync_before_replies();
+}
 
 MultiState& ClientSession::make_multi() {
   if (!multi_) multi_ = std::make_unique<MultiState>();
   return *multi_;
 }
 
-void ClientSession::drop_multi() { multi_.reset(); }
+void ClientSession::drop_multi() {
+  multi_.reset();
+}
 
 std::string ClientSession::describe(int64_t now_us) const {
   const int64_t age = (now_us - since_us_) / 1'000'000;
@@ -158,9 +172,9 @@ std::string ClientSession::describe(int64_t now_us) const {
   const int64_t queued = multi_ && multi_->open ? static_cast<int64_t>(multi_->queued.size()) : -1;
   return cat("id=", id_, " addr=", peer(), " laddr=", local(), " fd=0 name=", name_, " age=", age,
              " idle=", idle, " flags=", queued >= 0 ? "x" : (blocked_ != 0 ? "b" : "N"),
-             " db=", db_, " sub=0 psub=0 multi=", queued, " qbuf=0 qbuf-free=0 obl=0 oll=0 omem=",
-             stream_ ? stream_->unsent_bytes() : 0, " events=r cmd=", to_lower(last_command_),
-             " user=default resp=2");
+             " db=", db_, " sub=0 psub=0 multi=", queued,
+             " qbuf=0 qbuf-free=0 obl=0 oll=0 omem=", stream_ ? stream_->unsent_bytes() : 0,
+             " events=r cmd=", to_lower(last_command_), " user=default resp=2");
 }
 
 }  // namespace sf

@@ -1,5 +1,5 @@
-// One client connection: bytes in, requests out, replies in order. Belongs to one loop's thread, from
-// its making to its end; everything here is called on that thread unless it says otherwise.
+// One client connection: bytes in, requests out, replies in order. Belongs to one loop's thread,
+// from its making to its end; everything here is called on that thread unless it says otherwise.
 //
 // Limits: past kOutputHigh unsent bytes no further request of the client is read until it has read
 // enough of them; so a client that does not read costs kOutputHigh plus one reply.
@@ -23,8 +23,8 @@ class Dispatcher;
 class SessionHub;
 struct MultiState;
 
-// Stands between a stream and who listens to it now, so that a connection can change hands. Must outlive
-// the stream.
+// Stands between a stream and who listens to it now, so that a connection can change hands. Must
+// outlive the stream.
 class HandlerSwitch : public StreamHandler {
  public:
   void set_target(StreamHandler* target) { target_ = target; }
@@ -36,8 +36,9 @@ class HandlerSwitch : public StreamHandler {
   StreamHandler* target_ = nullptr;
 };
 
-// A connection handed over by ClientSession::take_over. The new owner sets the handler's target before it
-// returns to the loop, and destroys the stream before the handler (members in this order do).
+// A connection handed over by ClientSession::take_over. The new owner sets the handler's target
+// before it returns to the loop, and destroys the stream before the handler (members in this order
+// do).
 struct TakenConnection {
   std::unique_ptr<HandlerSwitch> handler;
   std::unique_ptr<Stream> stream;
@@ -45,11 +46,11 @@ struct TakenConnection {
   std::string peer;
 };
 
-// The later answer of a blocked command. Copyable; usable from any thread; harmless if the client is gone
-// or has been answered already (the first reply wins).
+// The later answer of a blocked command. Copyable; usable from any thread; harmless if the client
+// is gone or has been answered already (the first reply wins).
 class BlockedReply {
  public:
-  void send(std::string reply) const;  // exactly one RESP reply
+  void send(std::string reply) const;    // exactly one RESP reply
   Loop& loop() const { return *loop_; }  // the session's: for timers that end the wait
 
  private:
@@ -72,12 +73,12 @@ class ClientSession : public StreamHandler {
   void start(std::unique_ptr<AcceptedSocket> socket);
 
   // ---- for command handlers
-  // The running command answers later: the handler appends nothing to ctx.out, and no further request of
-  // this connection runs before the reply. Not inside EXEC (can_block()).
+  // The running command answers later: the handler appends nothing to ctx.out, and no further
+  // request of this connection runs before the reply. Not inside EXEC (can_block()).
   BlockedReply block();
   bool can_block() const { return !in_exec_; }
-  // The running command takes the connection away: fn is called at the end of this loop turn with it, and
-  // the session ends. What the handler appended to ctx.out is sent first.
+  // The running command takes the connection away: fn is called at the end of this loop turn with
+  // it, and the session ends. What the handler appended to ctx.out is sent first.
   void take_over(std::function<void(TakenConnection)> fn);
   void close_after_reply() { closing_ = true; }
 
@@ -89,13 +90,13 @@ class ClientSession : public StreamHandler {
   void set_db(int db) { db_ = db; }
   bool authenticated() const { return authenticated_; }
   void set_authenticated(bool on) { authenticated_ = on; }
-  bool verify_reads() const { return verify_reads_; }      // PKCLUSTER VERIFYREAD
+  bool verify_reads() const { return verify_reads_; }  // PKCLUSTER VERIFYREAD
   void set_verify_reads(bool on) { verify_reads_ = on; }
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
-  enum class ReplyMode { kOn, kOff, kSkipNext };           // CLIENT REPLY
+  enum class ReplyMode { kOn, kOff, kSkipNext };  // CLIENT REPLY
   void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
-  MultiState* multi() { return multi_.get(); }             // null: not in MULTI and nothing watched
+  MultiState* multi() { return multi_.get(); }  // null: not in MULTI and nothing watched
   MultiState& make_multi();
   void drop_multi();
   void set_in_exec(bool on) { in_exec_ = on; }
@@ -103,7 +104,7 @@ class ClientSession : public StreamHandler {
   std::string describe(int64_t now_us) const;
   void note_command(std::string_view name) { last_command_.assign(name); }
   void sync_before_replies();  // see SessionHub
-  void kill();  // closes now, or after the reply if it is this session's own command
+  void kill();                 // closes now, or after the reply if it is this session's own command
 
   // ---- StreamHandler
   size_t on_data(std::string_view unread) override;
@@ -131,10 +132,10 @@ class ClientSession : public StreamHandler {
   bool in_exec_ = false;
   bool running_ = false;
   bool paused_ = false;
-  uint64_t blocked_ = 0;      // number of the block that is waited for; 0: none
+  uint64_t blocked_ = 0;  // number of the block that is waited for; 0: none
   uint64_t next_block_ = 1;
   ReplyMode reply_mode_ = ReplyMode::kOn;
-  std::string skipped_;       // replies the client does not want
+  std::string skipped_;  // replies the client does not want
   std::string name_;
   std::string last_command_;
   int64_t since_us_ = 0;

@@ -8,7 +8,7 @@
 #include "common/resp/encoder.h"
 #include "storage_node/server/multi_state.h"
 #include "storage_node/server/session_hub.h"
-#include "storage_node/server/watch_table.h"
+#include "storage_node/types/meta.h"
 
 namespace sf {
 
@@ -110,8 +110,7 @@ bool Dispatcher::admit(ClientSession& session, const CommandSpec* spec,
   if (spec == nullptr) {
     resp::error(out, unknown_command(argv));
   } else if (!spec->arity_ok(argv.size())) {
-    resp::error(out,
-                cat("ERR wrong number of arguments for '", to_lower(spec->name), "' command"));
+    resp::error(out, cat("ERR wrong number of arguments for '", to_lower(spec->name), "' command"));
   } else if (!session.authenticated() && !spec->is(kCmdNoAuth)) {
     resp::error(out, "NOAUTH Authentication required.");
   } else if (registry_.find(*spec) == nullptr) {
@@ -174,8 +173,16 @@ void Dispatcher::run(ClientSession& session, const CommandSpec& spec,
   session.sync_before_replies();
 }
 
-// The locks of everything the transaction may write are taken first; a write without keys (FLUSHALL)
-// needs them all. SELECT inside a transaction changes the db of what follows.
+// A watched key that was there and has expired since counts as changed.
+bool Dispatcher::is_stale(const WatchTable::Watch& watch) {
+  if (watch.touched()) return true;
+  if (!watch.existed) return false;
+  const Result<Loaded> loaded = load_meta(engine_, watch.db(), watch.key());
+  return !loaded || !*loaded;
+}
+
+// The locks of everything the transaction may write are taken first; a write without keys
+// (FLUSHALL) needs them all. SELECT inside a transaction changes the db of what follows.
 void Dispatcher::run_queued(ClientSession& session, std::string& out) {
   const std::vector<std::vector<std::string>> queued = std::move(session.multi()->queued);
   std::vector<uint16_t> stripes;
@@ -189,8 +196,8 @@ void Dispatcher::run_queued(ClientSession& session, std::string& out) {
     all = all || (spec.is(kCmdWrite) && keys.view().empty());
     if (spec.name == "SELECT") db = static_cast<int>(parse_int64(argv[1]).value_or(db));
   }
-  const KeyLocks::Held held = all ? engine_.key_locks().lock_all()
-                                  : engine_.key_locks().lock_stripes(std::move(stripes));
+  const KeyLocks::Held held =
+      all ? engine_.key_locks().lock_all() : engine_.key_locks().lock_stripes(std::move(stripes));
   session.set_in_exec(true);
   resp::array(out, queued.size());
   for (const std::vector<std::string>& args : queued) {

@@ -17,8 +17,7 @@ SessionHub::~SessionHub() = default;
 
 void SessionHub::add(std::unique_ptr<AcceptedSocket> socket) {
   const uint64_t id = shared_.next_id.fetch_add(1);
-  auto session =
-      std::make_unique<ClientSession>(*this, dispatcher_, id, !shared_.needs_password());
+  auto session = std::make_unique<ClientSession>(*this, dispatcher_, id, !shared_.needs_password());
   ClientSession& added = *session;
   sessions_.emplace(id, std::move(session));
   shared_.clients.fetch_add(1);

@@ -1,5 +1,5 @@
-// The sessions of one loop, and what they share. Everything on the loop's thread, but post-like calls
-// that say so.
+// The sessions of one loop, and what they share. Everything on the loop's thread, but post-like
+// calls that say so.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,8 @@ class SessionHub {
   void close_all();
   void for_each(const std::function<void(ClientSession&)>& fn);
 
-  // With sync `always`: what was committed in this loop turn is on disk before any reply of the turn
-  // is sent. If the disk refuses, all connections are closed without those replies.
+  // With sync `always`: what was committed in this loop turn is on disk before any reply of the
+  // turn is sent. If the disk refuses, all connections are closed without those replies.
   void sync_before_replies();
 
   Loop& loop() { return loop_; }

@@ -1,5 +1,5 @@
-// WATCH: which keys somebody watches, and whether a command has written them since. Commands report what
-// they write; nothing is kept for keys nobody watches.
+// WATCH: which keys somebody watches, and whether a command has written them since. Commands report
+// what they write; nothing is kept for keys nobody watches.
 #pragma once
 
 #include <atomic>

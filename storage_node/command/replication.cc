@@ -1,0 +1,324 @@
+// SLAVEOF, ROLE, PKCLUSTER ... and REPLICATION ...: words in, words out; the deeds are replica/'s
+// (docs/plan.md section 1).
+#include <algorithm>
+#include <array>
+
+#include "common/base/strings.h"
+#include "common/resp/encoder.h"
+#include "storage_node/command/arg_reader.h"
+#include "storage_node/command/command.h"
+#include "storage_node/command/reply.h"
+#include "storage_node/node.h"
+#include "storage_node/replica/replica_service.h"
+#include "storage_node/server/client_session.h"
+
+namespace sf {
+namespace {
+
+constexpr int64_t kLeaseMaxMs = 600'000;
+constexpr int64_t kWaitMaxMs = 3'600'000;
+
+ReplicaService& service_of(CommandContext& ctx) {
+  return static_cast<ReplicaService&>(*ctx.node.replication());
+}
+
+void reply_status(CommandContext& ctx, const Status& status) {
+  if (status) {
+    resp::status(ctx.out, "OK");
+  } else {
+    reply_error(ctx.out, status);
+  }
+}
+
+// ---- arguments
+
+SlotSet read_slots(ArgReader& args) {
+  auto slots = SlotSet::parse(args.next());
+  if (!slots) args.fail(cat("ERR ", slots.status().text()));
+  return slots ? *slots : SlotSet::of(0);
+}
+
+PlanEpoch read_plan(ArgReader& args) {
+  PlanEpoch by;
+  by.plan = args.next();
+  bool fits = !by.plan.empty() && by.plan.size() <= 64 &&
+              std::all_of(by.plan.begin(), by.plan.end(), [](char c) {
+                return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == ':' || c == '-';
+              });
+  if (!fits) args.fail("ERR a plan is 1 to 64 letters, digits, '_', '.', ':' or '-'");
+  by.epoch =
+      static_cast<uint64_t>(args.next_int_in(1, INT64_MAX, "ERR an epoch is a positive integer"));
+  return by;
+}
+
+HostPort read_master(ArgReader& args) {
+  HostPort master;
+  master.host = args.next();
+  if (master.host.empty()) args.fail("ERR Invalid master host");
+  master.port = static_cast<int>(args.next_int_in(1, 65535, "ERR Invalid master port"));
+  return master;
+}
+
+Position read_position(ArgReader& args) {
+  Position position;
+  position.history = args.next();
+  if (!is_history_id(position.history)) args.fail("ERR a history is 40 hex digits");
+  position.seq =
+      static_cast<uint64_t>(args.next_int_in(0, INT64_MAX, "ERR a sequence is an integer from 0"));
+  return position;
+}
+
+bool no_one(CommandContext& ctx, size_t at) {
+  return ctx.argv.size() > at + 1 && equals_ignore_case(ctx.argv[at], "NO") &&
+         equals_ignore_case(ctx.argv[at + 1], "ONE");
+}
+
+// FORCE in any of the spellings Pika's tools use.
+bool read_force(ArgReader& args) {
+  return args.keyword("FORCE") || args.keyword("-f");
+}
+
+void field(std::string& out, std::string_view name, std::string_view value) {
+  resp::bulk(out, name);
+  resp::bulk(out, value);
+}
+
+void field(std::string& out, std::string_view name, uint64_t value) {
+  resp::bulk(out, name);
+  resp::integer(out, static_cast<int64_t>(value));
+}
+
+// ---- the whole node
+
+void slaveof(CommandContext& ctx) {
+  SlotControl& control = service_of(ctx).control();
+  ArgReader args(ctx.argv);
+  if (no_one(ctx, 1)) {
+    args.take(2);
+    bool force = read_force(args);
+    if (!args.finish()) return reply_error(ctx.out, args.error());
+    Status done = control.slave_of_no_one(force);
+    if (done) ctx.node.config().remember("slaveof", "");
+    return reply_status(ctx, done);
+  }
+  HostPort master = read_master(args);
+  read_force(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  Status done = control.slave_of(master);
+  if (done) ctx.node.config().remember("slaveof", master.text());
+  reply_status(ctx, done);
+}
+
+void role(CommandContext& ctx) {
+  ReplicaService& service = service_of(ctx);
+  auto line = replication_role(service.state(), service.feeds());
+  ctx.out += line;
+}
+
+// ---- PKCLUSTER
+
+void slots_slaveof(CommandContext& ctx, ArgReader& args) {
+  SlotControl& control = service_of(ctx).control();
+  if (no_one(ctx, 2)) {
+    args.take(2);
+    SlotSet slots = read_slots(args);
+    if (!args.finish()) return reply_error(ctx.out, args.error());
+    return reply_status(ctx, control.slots_slave_of_no_one(slots));
+  }
+  HostPort master = read_master(args);
+  SlotSet slots = read_slots(args);
+  bool force = read_force(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  reply_status(ctx, control.slots_slave_of(master, slots, force));
+}
+
+void info_slot(CommandContext& ctx, ArgReader& args) {
+  if (!args.keyword("SLOT")) return reply_error(ctx.out, kSyntaxError);
+  SlotSet slots = read_slots(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  ReplicaService& service = service_of(ctx);
+  resp::bulk(ctx.out, slot_info_text(service.state(), service.feeds(), slots));
+}
+
+void epoch(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  PlanEpoch by = read_plan(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  reply_status(ctx, service_of(ctx).control().announce_epoch(slots, by));
+}
+
+void reply_fence(CommandContext& ctx, const Result<FenceAnswer>& answer) {
+  if (!answer) return reply_error(ctx.out, answer.status());
+  resp::array(ctx.out, 6);
+  field(ctx.out, "history", answer->end.history);
+  field(ctx.out, "seq", answer->end.seq);
+  field(ctx.out, "time_ms", static_cast<uint64_t>(answer->time_ms));
+}
+
+void fence(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  PlanEpoch by = read_plan(args);
+  SlotControl& control = service_of(ctx).control();
+  if (args.keyword("LEASE", 1)) {
+    int64_t ms = args.next_int_in(1, kLeaseMaxMs, "ERR a lease is 1 to 600000 milliseconds");
+    if (!args.finish()) return reply_error(ctx.out, args.error());
+    // Writers between their read and their commit end first: what they read is then final.
+    { const KeyLocks::Held all = ctx.engine.key_locks().lock_all(); }
+    return reply_fence(ctx, control.fence_leased(slots, by, ms));
+  }
+  if (!args.keyword("PERMANENT", 1)) args.fail(kSyntaxError);
+  auto owner = parse_host_port(args.next());
+  if (!owner) args.fail("ERR the new owner is host:port");
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  reply_fence(ctx, control.fence_permanently(slots, by, *owner));
+}
+
+void unfence(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  PlanEpoch by = read_plan(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  reply_status(ctx, service_of(ctx).control().unfence(slots, by));
+}
+
+void promote(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  PlanEpoch by = read_plan(args);
+  if (!args.keyword("FROM", 2)) args.fail(kSyntaxError);
+  Position from = read_position(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  auto answer = service_of(ctx).control().promote(slots, by, from);
+  if (!answer) return reply_error(ctx.out, answer.status());
+  resp::array(ctx.out, 6);
+  field(ctx.out, "applied", answer->applied);
+  field(ctx.out, "history", answer->own.history);
+  field(ctx.out, "seq", answer->own.seq);
+}
+
+void follow(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  PlanEpoch by = read_plan(args);
+  HostPort master = read_master(args);
+  if (!args.keyword("FROM", 2)) args.fail(kSyntaxError);
+  Position from = read_position(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  reply_status(ctx, service_of(ctx).control().follow(slots, by, master, from));
+}
+
+void verify_read(CommandContext& ctx, ArgReader& args) {
+  bool on = args.keyword("ON");
+  if (!on && !args.keyword("OFF")) args.fail(kSyntaxError);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  if (ctx.session != nullptr) ctx.session->set_verify_reads(on);
+  resp::status(ctx.out, "OK");
+}
+
+struct Verb {
+  std::string_view name;
+  void (*run)(CommandContext&, ArgReader&);
+};
+
+constexpr std::array kClusterVerbs = {
+    Verb{"SLOTSSLAVEOF", slots_slaveof},
+    Verb{"INFO", info_slot},
+    Verb{"EPOCH", epoch},
+    Verb{"FENCE", fence},
+    Verb{"UNFENCE", unfence},
+    Verb{"PROMOTE", promote},
+    Verb{"FOLLOW", follow},
+    Verb{"VERIFYREAD", verify_read},
+};
+
+template <size_t N>
+void run_verb(CommandContext& ctx, const std::array<Verb, N>& verbs) {
+  if (ctx.session != nullptr && !ctx.session->can_block()) {
+    return reply_error(ctx.out, cat("ERR ", ctx.spec.name, " is not allowed in MULTI"));
+  }
+  for (const Verb& verb : verbs) {
+    if (!equals_ignore_case(verb.name, ctx.argv[1])) continue;
+    ArgReader args(ctx.argv, 2);
+    return verb.run(ctx, args);
+  }
+  reply_error(ctx.out,
+              cat("ERR unknown subcommand '", printable(ctx.argv[1]), "' of ", ctx.spec.name));
+}
+
+void pkcluster(CommandContext& ctx) {
+  run_verb(ctx, kClusterVerbs);
+}
+
+// ---- REPLICATION
+
+void positions(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = args.done() ? SlotSet::all() : read_slots(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  auto rows = slot_status(service_of(ctx).state(), slots);
+  resp::array(ctx.out, rows.size());
+  for (const SlotStatus& row : rows) {
+    resp::array(ctx.out, 6);
+    resp::integer(ctx.out, row.slot);
+    resp::bulk(ctx.out, row.master ? "master" : "slave");
+    resp::bulk(ctx.out, row.at.history.empty() ? "-" : row.at.history);
+    resp::integer(ctx.out, static_cast<int64_t>(row.at.seq));
+    resp::bulk(ctx.out, row.link);
+    resp::bulk(ctx.out, row.fence);
+  }
+}
+
+void wait_applied(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  Position want = read_position(args);
+  int64_t ms = args.next_int_in(0, kWaitMaxMs, "ERR timeout is not an integer or out of range");
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  if (ctx.session == nullptr) return resp::integer(ctx.out, 0);
+  BlockedReply later = ctx.session->block();
+  auto waiter = std::make_shared<uint64_t>(0);
+  ReplicaService& service = service_of(ctx);
+  auto there = service.control().wait_applied(
+      slots, want, [later] { later.send(":1\r\n"); }, waiter.get());
+  if (!there) {
+    std::string text;
+    reply_error(text, there.status());
+    return later.send(std::move(text));
+  }
+  if (*there) return later.send(":1\r\n");
+  std::weak_ptr<ReplicaService::Core> core = service.core();
+  later.loop().call_after(ms * 1000, [core, waiter, later] {
+    auto alive = core.lock();
+    if (alive && alive->control.stop_waiting(*waiter)) later.send(":0\r\n");
+  });
+}
+
+void sync_stream(CommandContext& ctx, ArgReader&) {
+  auto message = wire::decode_replica(ctx.argv);
+  if (!message) return reply_error(ctx.out, cat("ERR ", message.status().text()));
+  if (ctx.session == nullptr) return reply_error(ctx.out, "ERR no connection");
+  ReplicaService& service = service_of(ctx);
+  Loop& loop = ctx.session->loop();
+  auto sync = std::make_shared<wire::Sync>(std::get<wire::Sync>(std::move(*message)));
+  ctx.session->take_over([&service, &loop, sync](TakenConnection connection) {
+    service.feed(std::move(*sync), std::move(connection), loop);
+  });
+}
+
+constexpr std::array kReplicationVerbs = {
+    Verb{"POSITIONS", positions},
+    Verb{"WAITAPPLIED", wait_applied},
+    Verb{"SYNC", sync_stream},
+};
+
+void replication(CommandContext& ctx) {
+  run_verb(ctx, kReplicationVerbs);
+}
+
+}  // namespace
+
+void register_replication(CommandRegistry& registry) {
+  registry.bind("SLAVEOF", slaveof);
+  registry.bind("REPLICAOF", slaveof);
+  registry.bind("ROLE", role);
+  registry.bind("PKCLUSTER", pkcluster);
+  registry.bind("REPLICATION", replication);
+}
+
+}  // namespace sf

@@ -1,0 +1,281 @@
+#include "storage_node/replica/feed.h"
+
+#include <algorithm>
+
+#include "common/base/strings.h"
+
+namespace sf {
+namespace {
+
+constexpr int64_t kTickUs = 250'000;
+constexpr int64_t kLingerUs = 100'000;
+
+std::string ip_of(const std::string& peer) {
+  return peer.substr(0, peer.find_last_of(':'));
+}
+
+feed::LogRead::Entry feed_entry(const LogEntry& entry) {
+  feed::LogRead::Entry out;
+  out.record.seq = entry.seq;
+  out.record.time_ms = entry.time_ms;
+  out.reload = entry.kind == LogEntry::Kind::kReload;
+  if (out.reload) out.reload_slots = entry.slots;
+  if (!entry.ops) return out;
+  out.record.ops.reserve(entry.ops->size());
+  for (const WriteOp& op : *entry.ops) {
+    out.record.ops.push_back(
+        {static_cast<uint8_t>(op.kind), static_cast<uint8_t>(op.cf), op.key, op.value});
+  }
+  return out;
+}
+
+}  // namespace
+
+Feed::Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connection,
+           FeedOptions options, std::function<void()> ended)
+    : id_(id),
+      state_(state),
+      loop_(loop),
+      options_(std::move(options)),
+      ended_(std::move(ended)),
+      session_(options_.limits, loop.now_us()),
+      early_(std::move(connection.unread)),
+      claim_(cat("replica-", id)),
+      handler_(std::move(connection.handler)),
+      stream_(std::move(connection.stream)) {
+  report_.id = id;
+  report_.ip = ip_of(connection.peer);
+  report_.state = "wait";
+  handler_->set_target(this);
+  stream_->set_marks(kUnsentMax / 4, kUnsentMax);
+}
+
+Feed::~Feed() {
+  if (subscription_ != 0) state_.engine.unsubscribe(subscription_);
+  state_.engine.keep_log_from(claim_, 0);
+  loop_.cancel(tick_timer_);
+  loop_.cancel(linger_timer_);
+}
+
+void Feed::start(wire::Sync sync) {
+  // From here on the backlog is kept in memory and every commit wakes us.
+  std::weak_ptr<Feed> weak = weak_from_this();
+  subscription_ = state_.engine.subscribe([weak](uint64_t) {
+    if (auto feed = weak.lock()) feed->wake();
+  });
+  tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
+  feed::Asked asked;
+  asked.last_seq = state_.engine.last_seq();
+  asked.oldest_seq = state_.engine.oldest_seq();
+  asked.run_id = options_.run_id;
+  {
+    const std::lock_guard lock(state_.mutex);
+    asked.floor = state_.floor;
+    asked.mirror = state_.full.has_value();
+    if (state_.full && !state_.full->mirror) {
+      asked.not_ready = cat("this node is itself being copied from ", state_.full->master.text());
+    }
+    HistoryLog::Snapshot histories = state_.histories.snapshot();
+    asked.chain = std::move(histories.chain);
+    histories_seen_ = histories.total;
+    generation_ = histories.generation;
+  }
+  asked.sync = std::move(sync);
+  step(asked);
+}
+
+// Commits come by the ten thousand a second; one post is enough for all of them until it has run.
+void Feed::wake() {
+  if (woken_.exchange(true)) return;
+  loop_.post([weak = weak_from_this()] {
+    auto feed = weak.lock();
+    if (!feed) return;
+    feed->woken_.store(false);
+    feed->step(feed::LogMoved{});
+  });
+}
+
+void Feed::step(const feed::Event& event) {
+  if (over_) return;
+  for (const feed::Action& action : session_.step(event, loop_.now_us())) {
+    carry_out(action);
+    if (over_) return;
+  }
+  publish();
+}
+
+void Feed::carry_out(const feed::Action& action) {
+  if (const auto* send = std::get_if<feed::Send>(&action)) {
+    stream_->write(send->bytes);
+  } else if (const auto* read = std::get_if<feed::ReadLog>(&action)) {
+    read_log(read->after);
+  } else if (const auto* slot = std::get_if<feed::Export>(&action)) {
+    start_export(slot->slot);
+  } else if (const auto* keep = std::get_if<feed::KeepLog>(&action)) {
+    state_.engine.keep_log_from(claim_, std::max<uint64_t>(1, keep->from));
+  } else if (const auto* close_action = std::get_if<feed::Close>(&action)) {
+    end(close_action->why);
+  }
+}
+
+// Reads on until there is nothing more, the socket is behind, or the turn is long enough.
+void Feed::read_log(uint64_t after) {
+  auto entries = state_.engine.read_log(after, kReadBytes);
+  if (!entries) {
+    if (entries.status().code() == Code::kNotFound) return step(feed::LogPurged{});
+    return end(entries.status());
+  }
+  feed::LogRead read;
+  read.entries.reserve(entries->size());
+  for (const LogEntry& entry : *entries) read.entries.push_back(feed_entry(entry));
+  read.version = state_.engine.next_version();
+  read.wall_ms = loop_.wall_ms();
+  if (state_.histories.generation() != generation_) {
+    return end(Status::unavailable("the log here was replaced by another master's"));
+  }
+  read.histories = state_.histories.since(generation_, &histories_seen_);
+  bool any = !read.entries.empty();
+  for (const feed::Action& action : session_.step(read, loop_.now_us())) {
+    // Another read is put off to the next turn, so that the frame leaves first.
+    if (std::holds_alternative<feed::ReadLog>(action) && any) {
+      loop_.post([weak = weak_from_this(), next = std::get<feed::ReadLog>(action).after] {
+        if (auto feed = weak.lock(); feed && !feed->over_) feed->read_log(next);
+      });
+    } else {
+      carry_out(action);
+    }
+    if (over_) return;
+  }
+  note_room();
+  publish();
+}
+
+void Feed::note_room() {
+  if (!over_ && stream_->unsent_bytes() > kUnsentMax) step(feed::Room{false});
+}
+
+// ---- copies
+
+void Feed::start_export(int slot) {
+  if (!exporter_) {
+    auto weak = weak_from_this();
+    Loop& loop = loop_;
+    exporter_ = std::make_unique<FeedExporter>(
+        state_.engine, state_.histories, options_.copy_bytes_per_second,
+        [weak, &loop](int s, Engine::SstChunk chunk) {
+          loop.post([weak, s, chunk = std::make_shared<Engine::SstChunk>(std::move(chunk))] {
+            auto feed = weak.lock();
+            if (!feed || feed->over_) return;
+            feed->step(feed::ExportChunk{s, static_cast<uint8_t>(chunk->cf), chunk->entries,
+                                         chunk->bytes});
+            if (feed->over_) return;
+            ++feed->held_chunks_;
+            if (feed->stream_->unsent_bytes() <= kUnsentMax) feed->on_drained();
+          });
+        },
+        [weak, &loop](FeedExporter::Done done) {
+          loop.post([weak, done = std::move(done)] {
+            auto feed = weak.lock();
+            if (!feed || feed->over_) return;
+            if (!done.status) return feed->step(feed::ExportFailed{done.status});
+            auto histories =
+                feed->state_.histories.since(feed->generation_, &feed->histories_seen_);
+            feed->step(feed::ExportDone{done.slot, done.at, done.version, std::move(histories)});
+          });
+        });
+  }
+  exporter_->start(slot);
+}
+
+// ---- the socket
+
+void Feed::take_messages(std::string_view data, size_t* used) {
+  *used = 0;
+  while (*used < data.size() && !over_) {
+    Request request;
+    auto outcome = parser_.parse(data.substr(*used), &request);
+    if (outcome == RequestParser::Outcome::kError) {
+      return end(Status::corrupt(cat("no replication message: ", parser_.error())));
+    }
+    if (outcome == RequestParser::Outcome::kNeedMore) {
+      *used += parser_.consumed();
+      return;
+    }
+    auto message = wire::decode_replica(request.argv);
+    *used += parser_.consumed();
+    if (!message) return end(message.status());
+    step(feed::Said{std::move(*message)});
+  }
+}
+
+size_t Feed::on_data(std::string_view unread) {
+  size_t used = 0;
+  if (early_.empty()) {
+    take_messages(unread, &used);
+    return over_ ? unread.size() : used;
+  }
+  early_.append(unread);
+  std::string data = std::move(early_);
+  take_messages(data, &used);
+  early_ = data.substr(std::min(used, data.size()));
+  return unread.size();
+}
+
+void Feed::on_drained() {
+  for (; held_chunks_ > 0; --held_chunks_) exporter_->release();
+  step(feed::Room{true});
+}
+
+void Feed::on_closed(const Status& why) {
+  end(why);
+}
+
+void Feed::close() {
+  end(Status::unavailable("the node stops"));
+}
+
+void Feed::end(const Status& why) {
+  if (over_) return;
+  over_ = true;
+  {
+    const std::lock_guard lock(report_mutex_);
+    report_.over = true;
+  }
+  FeedReport last = report();
+  state_.log.info(cat("replica ", last.ip, ":", last.port, " is gone: ", why.text()));
+  loop_.cancel(tick_timer_);
+  if (exporter_) exporter_->stop();
+  // The last words (why it was refused) still have to leave; then the owner lets go of us.
+  if (stream_) stream_->close_after_flush();
+  linger_timer_ = loop_.call_after(kLingerUs, [weak = weak_from_this()] {
+    if (auto feed = weak.lock()) feed->ended_();
+  });
+}
+
+void Feed::tick() {
+  tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
+  step(feed::Tick{loop_.wall_ms()});
+}
+
+// ---- for INFO
+
+void Feed::publish() {
+  const std::lock_guard lock(report_mutex_);
+  report_.port = session_.peer().port;
+  report_.full = session_.full();
+  report_.slots = session_.slots();
+  report_.sent = session_.sent();
+  report_.acked = session_.acked();
+  report_.synced = session_.synced();
+  bool streaming = session_.state() == FeedSession::State::kStreaming;
+  report_.state = streaming                                       ? "online"
+                  : session_.state() == FeedSession::State::kOpen ? "copying"
+                                                                  : "wait";
+}
+
+FeedReport Feed::report() const {
+  const std::lock_guard lock(report_mutex_);
+  return report_;
+}
+
+}  // namespace sf

@@ -1,0 +1,101 @@
+// The master's end of one replication connection: the shell of a FeedSession. Lives on the loop of
+// the client connection it took over. The output is bounded by kUnsentMax plus one message: over it
+// the log is not read on, so a slow replica costs nothing but the log it still needs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/net/loop.h"
+#include "common/resp/request_parser.h"
+#include "replication/feed_session.h"
+#include "storage_node/replica/feed_exporter.h"
+#include "storage_node/replica/replica_state.h"
+#include "storage_node/server/client_session.h"
+
+namespace sf {
+
+// What INFO says of a replica of this node.
+struct FeedReport {
+  uint64_t id = 0;
+  std::string ip;
+  int port = 0;
+  bool full = false;
+  SlotSet slots;
+  std::string state;  // "copying", "online", "wait"
+  uint64_t sent = 0;
+  uint64_t acked = 0;
+  uint64_t synced = 0;
+  bool over = false;
+};
+
+struct FeedOptions {
+  FeedLimits limits;
+  std::string run_id;
+  size_t copy_bytes_per_second = 0;  // 0: no limit
+};
+
+class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
+ public:
+  static constexpr size_t kUnsentMax = 4UL << 20;
+  static constexpr size_t kReadBytes = 256UL << 10;
+
+  // `ended` is called once, on the loop, when the feed should be let go of (not after it was
+  // destroyed).
+  Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connection,
+       FeedOptions options, std::function<void()> ended);
+  ~Feed() override;
+  void start(wire::Sync sync);
+  void close();  // loop thread
+
+  Loop& loop() { return loop_; }
+  FeedReport report() const;  // any thread
+  void wake();                // any thread: the log or the histories moved
+
+  size_t on_data(std::string_view unread) override;
+  void on_drained() override;
+  void on_closed(const Status& why) override;
+
+ private:
+  void step(const feed::Event& event);
+  void carry_out(const feed::Action& action);
+  void read_log(uint64_t after);
+  void start_export(int slot);
+  void take_messages(std::string_view data, size_t* used);
+  void note_room();
+  void publish();
+  void end(const Status& why);
+  void tick();
+
+  const uint64_t id_;
+  ReplicaState& state_;
+  Loop& loop_;
+  const FeedOptions options_;
+  const std::function<void()> ended_;
+  FeedSession session_;
+  RequestParser parser_;
+  std::string early_;               // came with the connection, before its handler was ours
+  std::vector<feed::Event> inbox_;  // events born while a step runs
+  uint64_t histories_seen_ = 0;
+  uint64_t generation_ = 0;
+  int subscription_ = 0;
+  std::atomic<bool> woken_{false};
+  bool over_ = false;
+  int held_chunks_ = 0;  // written, but the socket is behind: released when it drains
+  TimerId tick_timer_ = 0;
+  TimerId linger_timer_ = 0;
+  std::string claim_;
+  mutable std::mutex report_mutex_;
+  FeedReport report_;
+  std::unique_ptr<FeedExporter> exporter_;
+  std::unique_ptr<HandlerSwitch> handler_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace sf

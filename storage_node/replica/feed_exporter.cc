@@ -1,0 +1,88 @@
+#include "storage_node/replica/feed_exporter.h"
+
+#include <chrono>
+
+namespace sf {
+
+FeedExporter::FeedExporter(Engine& engine, HistoryLog& histories, size_t bytes_per_second,
+                           std::function<void(int, Engine::SstChunk)> chunk,
+                           std::function<void(Done)> done)
+    : engine_(engine),
+      histories_(histories),
+      bytes_per_second_(bytes_per_second),
+      chunk_(std::move(chunk)),
+      done_(std::move(done)),
+      thread_([this] { work(); }) {}
+
+FeedExporter::~FeedExporter() {
+  stop();
+  thread_.join();
+}
+
+void FeedExporter::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+}
+
+void FeedExporter::start(int slot) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(slot);
+  }
+  wake_.notify_all();
+}
+
+void FeedExporter::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    --in_flight_;
+  }
+  wake_.notify_all();
+}
+
+void FeedExporter::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    int slot = queue_.front();
+    queue_.pop_front();
+    lock.unlock();
+    Done done = export_one(slot);
+    lock.lock();
+    if (stopping_) return;
+    lock.unlock();
+    done_(std::move(done));
+    lock.lock();
+  }
+}
+
+FeedExporter::Done FeedExporter::export_one(int slot) {
+  ReadView view = engine_.snapshot();
+  // After the snapshot: a history that began meanwhile names the same state, an older name might
+  // not.
+  Position at{histories_.current(), view.seq()};
+  Status status = engine_.export_slot(slot, view, kChunkBytes, [&](Engine::SstChunk chunk) {
+    return hand_on(slot, std::move(chunk));
+  });
+  return {slot, std::move(at), engine_.next_version(), std::move(status)};
+}
+
+Status FeedExporter::hand_on(int slot, Engine::SstChunk chunk) {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return stopping_ || in_flight_ < kInFlight; });
+  if (bytes_per_second_ > 0) {
+    auto pause = std::chrono::microseconds(chunk.bytes.size() * 1'000'000 / bytes_per_second_);
+    wake_.wait_for(lock, pause, [this] { return stopping_; });
+  }
+  if (stopping_) return Status::unavailable("the replica is gone");
+  ++in_flight_;
+  lock.unlock();
+  chunk_(slot, std::move(chunk));
+  return Status::ok();
+}
+
+}  // namespace sf

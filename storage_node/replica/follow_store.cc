@@ -1,0 +1,236 @@
+#include "storage_node/replica/follow_store.h"
+
+#include <algorithm>
+
+namespace sf {
+namespace {
+
+size_t at(int slot) {
+  return static_cast<size_t>(slot);
+}
+
+std::vector<WriteOp> write_ops(const std::vector<wire::StreamOp>& ops) {
+  std::vector<WriteOp> out;
+  out.reserve(ops.size());
+  for (const wire::StreamOp& op : ops) {
+    out.push_back({static_cast<WriteOp::Kind>(op.kind), static_cast<Cf>(op.family),
+                   std::string(op.key), std::string(op.value)});
+  }
+  return out;
+}
+
+}  // namespace
+
+// ---- handshake and copies
+
+Status FollowStore::accepted(const wire::Hello& hello) {
+  Source& source = *source_;
+  source.chain = hello.chain;
+  source.master_seq = hello.seq;
+  if (hello.copy.empty()) return Status::ok();
+  SysRecords records;
+  if (source.full && source.mirror) {  // what is kept keeps its position through the copy
+    hello.keep.for_each([&](int slot) {
+      if (auto position = source.positions.position(slot)) {
+        records.emplace_back(ahead_record_name(slot), encode_position(*position));
+      }
+    });
+    records.emplace_back(std::string(kFullRecord), encode_full({source.master, false}));
+  }
+  hello.copy.for_each([&](int slot) {
+    if (!source.positions.follows(slot)) return;
+    SlotRecord& record = state_.records[at(slot)];
+    records.emplace_back(ahead_record_name(slot), std::nullopt);
+    if (!record.placed) return;
+    record.placed = false;
+    records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+  });
+  Status done = state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
+  if (!done) return done;
+  if (source.full) {
+    source.mirror = false;
+    state_.full->mirror = false;
+  }
+  source.copy = {hello.copy.size(), 0, 0, 0, state_.clock.mono_us(), 0};
+  state_.log.info(cat("copying ", hello.copy.size(), " slots from ", source.master.text()));
+  return done;
+}
+
+StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64_t> reload_seq) {
+  Source& source = *source_;
+  StoreJob job;
+  job.slot = done.slot;
+  bool joined = reload_seq && done.at.seq == *reload_seq;
+  std::optional<std::string> position;
+  if (!joined) position = encode_position(done.at);
+  job.sys.emplace_back(ahead_record_name(done.slot), std::move(position));
+  if (source.full) {
+    job.as_seq = reload_seq;
+    if (source.mirror) {
+      job.sys.emplace_back(std::string(kFloorRecord),
+                           std::to_string(std::max(state_.floor, done.at.seq)));
+    }
+    return job;
+  }
+  SlotRecord record = state_.records[at(done.slot)];
+  record.placed = true;
+  job.sys.emplace_back(slot_record_name(done.slot), encode_slot_record(record));
+  if (reload_seq) {
+    source.positions.slots().for_each([&](int slot) {
+      auto own = source.positions.own(slot);
+      if (slot != done.slot && own && *own <= *reload_seq) {
+        job.sys.emplace_back(ahead_record_name(slot), std::nullopt);
+      }
+    });
+    job.sys.emplace_back(stream_record_name(source.master),
+                         encode_position({source.positions.history(), *reload_seq}));
+  }
+  return job;
+}
+
+void FollowStore::stored(const wire::CopyDone& done, std::optional<uint64_t> reload_seq) {
+  Source& source = *source_;
+  if (!source.full) state_.records[at(done.slot)].placed = true;
+  if (source.full && source.mirror) state_.floor = std::max(state_.floor, done.at.seq);
+  if (reload_seq) source.saved_seq = *reload_seq;
+  state_.engine.raise_version(done.version);
+  ++source.copy.slots_done;
+  source.copy.bytes += done.bytes;
+  source.copy.entries += done.entries;
+}
+
+// ---- the stream
+
+// One record for the joined stream, one for each slot that is ahead of it.
+void FollowStore::put_position(uint64_t stream, SysRecords& records) const {
+  const SlotPositions& positions = source_->positions;
+  records.emplace_back(stream_record_name(source_->master),
+                       encode_position({positions.history(), stream}));
+}
+
+Status FollowStore::begin_stream(uint64_t seq) {
+  Source& source = *source_;
+  if (source.copy.started_us != 0 && source.copy.ended_us == 0) {
+    source.copy.ended_us = state_.clock.mono_us();
+    state_.log.info(cat("copied ", source.copy.slots_done, " slots, ", source.copy.bytes,
+                        " bytes, ", source.copy.entries, " entries from ", source.master.text()));
+  }
+  if (source.full) return begin_mirror(seq);
+  ApplyRequest request;
+  put_position(seq, request.sys);
+  source.positions.slots().for_each([&](int slot) {
+    std::optional<std::string> value;
+    if (source.positions.own(slot)) value = encode_position(*source.positions.position(slot));
+    request.sys.emplace_back(ahead_record_name(slot), std::move(value));
+  });
+  auto done = state_.engine.apply(request);
+  if (!done) return done.status();
+  source.saved_seq = seq;
+  return Status::ok();
+}
+
+// The log here becomes the master's: its numbers, its histories.
+Status FollowStore::begin_mirror(uint64_t seq) {
+  Source& source = *source_;
+  SysRecords records;
+  uint64_t floor = state_.floor;
+  SlotSet::all().for_each([&](int slot) {
+    auto own = source.positions.own(slot);
+    std::optional<std::string> value;
+    if (own) value = encode_position(*source.positions.position(slot));
+    if (own) floor = std::max(floor, *own);
+    records.emplace_back(ahead_record_name(slot), std::move(value));
+  });
+  if (!source.mirror) floor = std::max(floor, seq);
+  state_.histories.records_of(source.chain, records);
+  records.emplace_back(std::string(kFloorRecord), std::to_string(floor));
+  records.emplace_back(std::string(kFullRecord), encode_full({source.master, true}));
+  Status done;
+  if (source.mirror && seq == state_.engine.last_seq()) {
+    bool same = state_.histories.snapshot().chain.entries() == source.chain.entries();
+    if (same && floor == state_.floor) return done;
+    done = state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
+  } else {
+    done = state_.engine.reset_log(seq, records);
+  }
+  if (!done) return done;
+  state_.histories.replace(source.chain);
+  state_.floor = floor;
+  state_.full->mirror = true;
+  source.mirror = true;
+  return done;
+}
+
+Status FollowStore::apply(const follow::Apply& apply) {
+  Source& source = *source_;
+  Status done = source.full ? apply_mirror(apply) : apply_slots(apply);
+  if (!done) return done;
+  if (apply.version != 0) state_.engine.raise_version(apply.version);
+  if (apply.time_ms > told_time_ms_) {
+    told_time_ms_ = apply.time_ms;
+    state_.engine.raise_master_time(apply.time_ms, source.positions.slots());
+  }
+  source.master_seq = std::max(source.master_seq, apply.to);
+  return done;
+}
+
+Status FollowStore::apply_mirror(const follow::Apply& apply) {
+  for (const wire::Record& record : apply.records) {
+    ApplyRequest request;
+    request.as_seq = record.seq;
+    request.time_ms = record.time_ms;
+    request.ops = write_ops(record.ops);
+    if (record.seq == apply.to) {
+      apply.joined.for_each(
+          [&](int slot) { request.sys.emplace_back(ahead_record_name(slot), std::nullopt); });
+    }
+    auto done = state_.engine.apply(request);
+    if (!done) return done.status();
+  }
+  return Status::ok();
+}
+
+Status FollowStore::apply_slots(const follow::Apply& apply) {
+  if (apply.records.empty() && apply.joined.empty()) return Status::ok();
+  ApplyRequest request;
+  for (const wire::Record& record : apply.records) {
+    request.time_ms = record.time_ms;
+    auto ops = write_ops(record.ops);
+    request.ops.insert(request.ops.end(), std::make_move_iterator(ops.begin()),
+                       std::make_move_iterator(ops.end()));
+  }
+  put_position(apply.to, request.sys);
+  apply.joined.for_each(
+      [&](int slot) { request.sys.emplace_back(ahead_record_name(slot), std::nullopt); });
+  auto done = state_.engine.apply(request);
+  if (!done) return done.status();
+  source_->saved_seq = apply.to;
+  return Status::ok();
+}
+
+Status FollowStore::adopt(const History& history) {
+  Source& source = *source_;
+  if (Status s = source.chain.add(history); !s) return s;
+  if (!source.full || !source.mirror) return Status::ok();
+  return state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    state_.histories.record(history, records);
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.histories.add(history);
+    return Status::ok();
+  });
+}
+
+Status FollowStore::save_position() {
+  Source& source = *source_;
+  if (source.full || !source.positions.streaming()) return Status::ok();
+  if (source.positions.stream() == source.saved_seq) return Status::ok();
+  ApplyRequest request;
+  put_position(source.positions.stream(), request.sys);
+  auto done = state_.engine.apply(request);
+  if (!done) return done.status();
+  source.saved_seq = source.positions.stream();
+  return Status::ok();
+}
+
+}  // namespace sf

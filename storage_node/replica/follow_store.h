@@ -1,0 +1,54 @@
+// Carries out what a FollowSession asks of the data: positions are saved in the same batch as the
+// data they speak of, so that after a kill the one is as old as the other.
+//
+// Everything expects ReplicaState::mutex held, but StoreJob::run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replication/follow_session.h"
+#include "storage_node/replica/replica_state.h"
+
+namespace sf {
+
+// A copied slot to be put in place; made under the mutex, run outside it.
+struct StoreJob {
+  int slot = 0;
+  SysRecords sys;
+  std::optional<uint64_t> as_seq;
+  Status run(Engine& engine, const std::vector<std::pair<Cf, std::string>>& files) const {
+    return engine.replace_slot(slot, files, sys, as_seq);
+  }
+};
+
+class FollowStore {
+ public:
+  FollowStore(ReplicaState& state, std::shared_ptr<Source> source)
+      : state_(state), source_(std::move(source)) {}
+
+  Status accepted(const wire::Hello& hello);
+  StoreJob store_job(const wire::CopyDone& done, std::optional<uint64_t> reload_seq);
+  void stored(const wire::CopyDone& done, std::optional<uint64_t> reload_seq);
+  Status begin_stream(uint64_t seq);
+  Status apply(const follow::Apply& apply);
+  Status adopt(const History& history);
+  // The stream position, if it moved since it was last saved: frames without data are not worth a
+  // batch.
+  Status save_position();
+
+ private:
+  void put_position(uint64_t stream, SysRecords& records) const;
+  Status begin_mirror(uint64_t seq);
+  Status apply_mirror(const follow::Apply& apply);
+  Status apply_slots(const follow::Apply& apply);
+
+  ReplicaState& state_;
+  std::shared_ptr<Source> source_;
+  int64_t told_time_ms_ = 0;
+};
+
+}  // namespace sf

@@ -1,0 +1,76 @@
+// One connection to a master: the shell of a FollowSession. Lives on the replication loop; takes
+// ReplicaState::mutex for each message, and lets go of it while a slot's files are ingested.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/net/loop.h"
+#include "common/resp/request_parser.h"
+#include "replication/backoff.h"
+#include "replication/follow_session.h"
+#include "storage_node/replica/chunk_files.h"
+#include "storage_node/replica/follow_store.h"
+#include "storage_node/replica/replica_state.h"
+
+namespace sf {
+
+class Link : public StreamHandler {
+ public:
+  // `config` is asked at each connect: password and limits may have changed.
+  Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
+       std::function<FollowConfig()> config);
+  ~Link() override;
+
+  const std::shared_ptr<Source>& source() const { return source_; }
+  // Slots were added or dropped by a verb: begins a new session if one is needed.
+  void look();
+
+  void on_connected() override;
+  size_t on_data(std::string_view unread) override;
+  void on_closed(const Status& why) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void connect();
+  void retry_after(int64_t us);
+  void end_stream();
+  void step(const follow::Event& event);
+  void run(std::vector<follow::Action> actions, Lock& lock);
+  void carry_out(follow::Action& action, Lock& lock);
+  void store_slot(const follow::StoreSlot& action, Lock& lock);
+  void failed(const follow::Fail& fail);
+  void answer(const follow::Event& event);
+  void show_state();
+  void tick();
+  void sync_disk();
+  bool stale() const;
+  size_t take_one(std::string_view data);
+
+  ReplicaState& state_;
+  Loop& loop_;
+  std::shared_ptr<Source> source_;
+  std::function<FollowConfig()> config_;
+  FollowStore store_;
+  ChunkFiles files_;
+  Backoff backoff_;
+  std::optional<FollowSession> session_;
+  std::deque<follow::Action> queue_;
+  RequestParser parser_;
+  uint64_t restart_seen_ = 0;
+  uint64_t session_number_ = 0;
+  TimerId retry_timer_ = 0;
+  TimerId tick_timer_ = 0;
+  int64_t synced_us_ = 0;
+  uint64_t synced_seq_ = 0;
+  bool broken_ = false;  // the session ended inside a step; the stream goes at the turn's end
+  std::string last_error_;
+  std::shared_ptr<Link*> self_;  // for deferred calls: null when the link is gone
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace sf

@@ -1,0 +1,188 @@
+#include "storage_node/replica/replica_service.h"
+
+#include <condition_variable>
+
+#include "common/net/uv_loop.h"
+
+namespace sf {
+namespace {
+
+constexpr int64_t kTickUs = 1'000'000;
+
+}  // namespace
+
+ReplicaService::ReplicaService(Engine& engine, const Clock& clock, const Log& log,
+                               ReplicaOptions options)
+    : options_(std::move(options)),
+      core_(std::make_shared<Core>(engine, clock, log, Random::system_seed())) {}
+
+Result<std::unique_ptr<ReplicaService>> ReplicaService::start(Engine& engine, const Clock& clock,
+                                                              Log log, ReplicaOptions options) {
+  std::unique_ptr<ReplicaService> service(
+      new ReplicaService(engine, clock, log, std::move(options)));
+  if (Status s = service->core_->control.load(); !s) return s;
+  service->loop_ = std::make_unique<WorkerPool>(1, "repl", make_uv_loop);
+  ReplicaService* self = service.get();
+  Loop* loop = &service->loop_->loop(0);
+  {
+    const std::lock_guard lock(self->core_->state.mutex);
+    self->core_->state.sources_changed = [self, loop] {
+      loop->post([self] {
+        self->match_links();
+        self->wake_feeds();  // a promote begins a history: replicas hear of it at once
+      });
+    };
+  }
+  loop->post([self] {
+    self->match_links();
+    self->tick();
+  });
+  return service;
+}
+
+ReplicaService::~ReplicaService() {
+  stop();
+}
+
+void ReplicaService::stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  {
+    const std::lock_guard lock(core_->state.mutex);
+    core_->state.sources_changed = [] {};
+  }
+  loop_->run_on(0, [this] {
+    loop_->loop(0).cancel(tick_timer_);
+    links_.clear();
+  });
+  loop_.reset();
+  // Each feed ends on its own loop; wait for all.
+  std::map<uint64_t, std::shared_ptr<Feed>> feeds;
+  {
+    const std::lock_guard lock(feeds_mutex_);
+    feeds.swap(feeds_);
+  }
+  std::mutex mutex;
+  std::condition_variable all_gone;
+  size_t left = feeds.size();
+  for (auto& [id, feed] : feeds) {
+    Loop& loop = feed->loop();
+    loop.post([feed = std::move(feed), &mutex, &all_gone, &left]() mutable {
+      feed->close();
+      feed.reset();
+      const std::lock_guard lock(mutex);
+      --left;
+      all_gone.notify_one();
+    });
+  }
+  std::unique_lock lock(mutex);
+  all_gone.wait(lock, [&] { return left == 0; });
+}
+
+// ---- links
+
+FollowConfig ReplicaService::link_config() const {
+  FollowConfig config;
+  config.run_id = options_.run_id;
+  config.port = options_.port();
+  config.password = options_.masterauth();
+  config.ack_us = options_.ping_us;
+  config.silence_us = options_.silence_us;
+  return config;
+}
+
+void ReplicaService::match_links() {
+  std::map<const Source*, std::shared_ptr<Source>> wanted;
+  {
+    const std::lock_guard lock(core_->state.mutex);
+    for (const auto& [name, source] : core_->state.sources) wanted[source.get()] = source;
+  }
+  std::erase_if(links_, [&](const auto& item) { return !wanted.contains(item.first); });
+  for (auto& [key, source] : wanted) {
+    auto& link = links_[key];
+    if (link) {
+      link->look();
+    } else {
+      link = std::make_unique<Link>(core_->state, loop_->loop(0), source,
+                                    [this] { return link_config(); });
+    }
+  }
+}
+
+void ReplicaService::tick() {
+  core_->control.tick();
+  tick_timer_ = loop_->loop(0).call_after(kTickUs, [this] { tick(); });
+}
+
+// ---- feeds
+
+void ReplicaService::feed(wire::Sync sync, TakenConnection connection, Loop& loop) {
+  FeedOptions options;
+  options.run_id = options_.run_id;
+  options.limits.ping_us = options_.ping_us;
+  options.limits.silence_us = options_.silence_us;
+  options.copy_bytes_per_second = options_.copy_bytes_per_second;
+  std::string mode = sync.full ? "all slots" : "some slots";
+  std::shared_ptr<Feed> feed;
+  {
+    const std::lock_guard lock(feeds_mutex_);
+    if (stopped_) return;
+    uint64_t id = next_feed_++;
+    core_->state.log.info(cat("replica ", connection.peer, " asks for ", mode));
+    feed =
+        std::make_shared<Feed>(id, core_->state, loop, std::move(connection), options, [this, id] {
+          std::shared_ptr<Feed> last;
+          const std::lock_guard inner(feeds_mutex_);
+          if (auto it = feeds_.find(id); it != feeds_.end()) {
+            last = std::move(it->second);
+            feeds_.erase(it);
+          }
+        });
+    feeds_[id] = feed;
+  }
+  feed->start(std::move(sync));
+}
+
+void ReplicaService::wake_feeds() {
+  const std::lock_guard lock(feeds_mutex_);
+  for (auto& [id, feed] : feeds_) feed->wake();
+}
+
+std::vector<FeedReport> ReplicaService::feeds() const {
+  std::vector<FeedReport> out;
+  const std::lock_guard lock(feeds_mutex_);
+  for (const auto& [id, feed] : feeds_) {
+    FeedReport report = feed->report();
+    if (!report.over) out.push_back(std::move(report));
+  }
+  return out;
+}
+
+void ReplicaService::append_info(std::string& out) {
+  out += replication_info_text(core_->state, feeds());
+}
+
+// ---- the node
+
+Result<std::unique_ptr<NodeReplication>> make_replication(Node& node) {
+  ReplicaOptions options;
+  options.run_id = node.run_id();
+  options.port = [&node] { return node.port(); };
+  options.masterauth = [&node] { return node.config().text("masterauth"); };
+  auto service = ReplicaService::start(node.engine(), node.clock(),
+                                       node.log().tagged("replication"), std::move(options));
+  if (!service) return service.status();
+  std::string slaveof = node.config().text("slaveof");
+  auto decided = node.engine().get_sys(std::string(kDecidedRecord));
+  if (!decided) return decided.status();
+  if (!slaveof.empty() && !*decided) {
+    auto master = parse_host_port(slaveof);
+    if (!master) {
+      return Status::invalid(cat("slaveof must be host:port, not '", printable(slaveof), "'"));
+    }
+    if (Status s = (*service)->control().slave_of(*master); !s) return s;
+  }
+  return std::unique_ptr<NodeReplication>(std::move(*service));
+}
+
+}  // namespace sf

@@ -1,0 +1,77 @@
+// Replication of one node, wired: the slots' control, the links to masters on a loop of their own,
+// and the feeds to replicas on the loops of the connections they took over.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/net/worker_pool.h"
+#include "storage_node/node.h"
+#include "storage_node/replica/feed.h"
+#include "storage_node/replica/link.h"
+#include "storage_node/replica/slot_control.h"
+#include "storage_node/replica/slot_status.h"
+
+namespace sf {
+
+struct ReplicaOptions {
+  std::string run_id;
+  std::function<int()> port;                // asked when a link connects
+  std::function<std::string()> masterauth;  // asked when a link connects
+  int64_t ping_us = 1'000'000;
+  int64_t silence_us = 10'000'000;
+  size_t copy_bytes_per_second = 0;  // 0: no limit
+};
+
+class ReplicaService : public NodeReplication {
+ public:
+  // What timers on client loops may outlive the service by.
+  struct Core {
+    Core(Engine& engine, const Clock& clock, const Log& log, uint64_t seed)
+        : state(engine, clock, log, seed), control(state) {}
+    ReplicaState state;
+    SlotControl control;
+  };
+
+  // Reads the records, begins a history, starts the links.
+  static Result<std::unique_ptr<ReplicaService>> start(Engine& engine, const Clock& clock, Log log,
+                                                       ReplicaOptions options);
+  ~ReplicaService() override;
+
+  SlotControl& control() { return core_->control; }
+  const ReplicaState& state() const { return core_->state; }
+  const std::shared_ptr<Core>& core() const { return core_; }
+
+  // A connection that said REPLICATION SYNC. On the connection's loop.
+  void feed(wire::Sync sync, TakenConnection connection, Loop& loop);
+  std::vector<FeedReport> feeds() const;  // any thread
+
+  void append_info(std::string& out) override;
+  void stop() override;
+
+ private:
+  ReplicaService(Engine& engine, const Clock& clock, const Log& log, ReplicaOptions options);
+  void match_links();  // links loop: one link a source
+  void tick();
+  void wake_feeds();
+  FollowConfig link_config() const;
+
+  const ReplicaOptions options_;
+  std::shared_ptr<Core> core_;
+  mutable std::mutex feeds_mutex_;
+  std::map<uint64_t, std::shared_ptr<Feed>> feeds_;
+  uint64_t next_feed_ = 1;
+  bool stopped_ = false;
+  std::map<const Source*, std::unique_ptr<Link>> links_;  // links loop only
+  TimerId tick_timer_ = 0;
+  std::unique_ptr<WorkerPool> loop_;
+};
+
+// For NodeParts::make_replication.
+Result<std::unique_ptr<NodeReplication>> make_replication(Node& node);
+
+}  // namespace sf

@@ -1,0 +1,450 @@
+#include "storage_node/replica/slot_control.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace sf {
+namespace {
+
+constexpr int64_t kExpiryHoldUs = 30'000'000;
+// Only the engine's expiry looks at it: a slot just promoted may be taken back and must not have
+// changed.
+constexpr uint8_t kSlotExpiryHeld = 8;
+constexpr size_t kPlansMax = 256;
+
+size_t at(int slot) {
+  return static_cast<size_t>(slot);
+}
+
+}  // namespace
+
+// ---- epochs
+
+Status SlotControl::check_epoch(const SlotSet& slots, const PlanEpoch& by) const {
+  for (int slot : slots.to_vector()) {
+    const auto& epochs = state_.epochs[at(slot)];
+    auto it = epochs.find(by.plan);
+    if (it != epochs.end() && it->second > by.epoch) {
+      return Status::refused(cat("STALEEPOCH plan ", by.plan, " is at epoch ", it->second,
+                                 " for slot ", slot, ", not ", by.epoch));
+    }
+    if (it == epochs.end() && epochs.size() >= kPlansMax) {
+      return Status::refused(cat("ERR slot ", slot, " has seen ", kPlansMax,
+                                 " plans, no further one is remembered; move it to a fresh node"));
+    }
+  }
+  return Status::ok();
+}
+
+void SlotControl::record_epoch(const SlotSet& slots, const PlanEpoch& by,
+                               SysRecords& records) const {
+  slots.for_each([&](int slot) {
+    auto epochs = state_.epochs[at(slot)];
+    uint64_t& known = epochs[by.plan];
+    if (known == by.epoch) return;
+    known = by.epoch;
+    records.emplace_back(epoch_record_name(slot), encode_epochs(epochs));
+  });
+}
+
+void SlotControl::set_epoch(const SlotSet& slots, const PlanEpoch& by) {
+  slots.for_each([&](int slot) { state_.epochs[at(slot)][by.plan] = by.epoch; });
+}
+
+Status SlotControl::announce_epoch(const SlotSet& slots, const PlanEpoch& by) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  SysRecords records;
+  record_epoch(slots, by, records);
+  Status done = state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
+  if (done) set_epoch(slots, by);
+  return done;
+}
+
+// ---- flags
+
+void SlotControl::set_flags(Gate& gate, int slot) {
+  const SlotRecord& record = state_.records[at(slot)];
+  uint8_t flags = 0;
+  int64_t until = 0;
+  std::string write_text;
+  std::string read_text;
+  if (state_.full || record.followed) flags |= kSlotFollowed;
+  if (record.fenced) {
+    flags |= kSlotFenced | kSlotReadsRefused;
+    write_text = cat("TRYAGAIN slot ", slot, " is fenced by plan ", record.fence_plan,
+                     "; it now lives on ", record.new_owner);
+    read_text = cat("MOVEDSLOT slot ", slot, " now lives on ", record.new_owner, " (plan ",
+                    record.fence_plan, ")");
+  } else if (state_.lease_alive(slot)) {
+    flags |= kSlotFenced;
+    until = state_.leases[slot].until_us;
+    write_text = cat("TRYAGAIN slot ", slot, " is fenced by plan ", state_.leases[slot].plan);
+  }
+  if (state_.expiry_held.contains(slot)) flags |= kSlotExpiryHeld;
+  gate.set_refusal(slot, write_text, read_text);
+  gate.set_fence_until(slot, until);
+  gate.set_flags(slot, flags);
+}
+
+void SlotControl::tick() {
+  const std::lock_guard lock(state_.mutex);
+  int64_t now = state_.clock.mono_us();
+  SlotSet over;
+  for (const auto& [slot, until] : state_.expiry_held) {
+    if (now >= until) over.add(slot);
+  }
+  std::erase_if(state_.leases, [&](const auto& item) { return now >= item.second.until_us; });
+  if (over.empty()) return;
+  over.for_each([&](int slot) { state_.expiry_held.erase(slot); });
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    over.for_each([&](int slot) { set_flags(gate, slot); });
+    return Status::ok();
+  });
+  if (!done) state_.log.error(done.text());
+}
+
+// ---- shared checks
+
+Status SlotControl::check_own(int slot, const PlanEpoch& by) const {
+  const SlotRecord& record = state_.records[at(slot)];
+  if (state_.full) {
+    return Status::refused(
+        cat("ERR this node is a replica of ", state_.full->master.text(), "; ask its master"));
+  }
+  if (record.followed) {
+    return Status::refused(
+        cat("ERR slot ", slot, " follows ", record.master.text(), " here; ask its master"));
+  }
+  auto lease = state_.leases.find(slot);
+  if (state_.lease_alive(slot) && lease->second.plan != by.plan) {
+    return Status::refused(cat("TRYAGAIN slot ", slot, " is fenced by plan ", lease->second.plan));
+  }
+  return Status::ok();
+}
+
+Status SlotControl::check_not_storing(int slot) const {
+  auto source = state_.source_of(slot);
+  if (source && source->storing == slot) {
+    return Status::refused(cat("TRYAGAIN slot ", slot, " is being stored at this moment"));
+  }
+  return Status::ok();
+}
+
+bool SlotControl::untouched(const Gate& gate, int slot) const {
+  const SlotRecord& record = state_.records[at(slot)];
+  uint64_t seq = gate.slot_seq(slot);
+  if (state_.lease_alive(slot) && seq <= state_.leases.at(slot).seq) return true;
+  if (!record.mark) return false;
+  return seq <= *record.mark ||
+         (seq <= state_.start_seq && state_.untouched_at_start.contains(slot));
+}
+
+std::shared_ptr<Source> SlotControl::source_for(const HostPort& master) {
+  auto& entry = state_.sources[master.text()];
+  if (!entry) {
+    entry = std::make_shared<Source>();
+    entry->master = master;
+  }
+  return entry;
+}
+
+// The slots are followed no more: their positions go, and sources nobody needs. With `records` only
+// the records are made; without, memory is changed.
+void SlotControl::leave(const SlotSet& slots, SysRecords* records) {
+  for (auto it = state_.sources.begin(); it != state_.sources.end();) {
+    Source& source = *it->second;
+    SlotSet mine;
+    slots.for_each([&](int slot) {
+      if (source.positions.follows(slot)) mine.add(slot);
+    });
+    SlotSet left = source.positions.slots();
+    left.remove(mine);
+    if (records != nullptr) {
+      mine.for_each([&](int s) { records->emplace_back(ahead_record_name(s), std::nullopt); });
+      if (left.empty()) records->emplace_back(stream_record_name(source.master), std::nullopt);
+      ++it;
+      continue;
+    }
+    source.positions.drop(mine);
+    source.dropped.add(mine);
+    source.gone = left.empty();
+    it = source.gone ? state_.sources.erase(it) : std::next(it);
+  }
+  if (records == nullptr) {
+    state_.sources_changed();
+    state_.positions_moved();
+  }
+}
+
+// ---- fences
+
+FenceAnswer SlotControl::fence_answer(const Gate& gate, const SlotSet& slots) const {
+  FenceAnswer answer;
+  answer.end.history = state_.histories.current();
+  slots.for_each([&](int slot) { answer.end.seq = std::max(answer.end.seq, gate.slot_seq(slot)); });
+  answer.time_ms = state_.engine.expiry_now_ms(slots.first());
+  return answer;
+}
+
+Result<FenceAnswer> SlotControl::fence_leased(const SlotSet& slots, const PlanEpoch& by,
+                                              int64_t lease_ms) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  for (int slot : slots.to_vector()) {
+    if (Status s = check_own(slot, by); !s) return s;
+    const SlotRecord& record = state_.records[at(slot)];
+    if (record.fenced) {
+      return Status::refused(cat("ERR slot ", slot, " was fenced for good by plan ",
+                                 record.fence_plan, " and lives on ", record.new_owner,
+                                 "; UNFENCE it first if that is not so"));
+    }
+  }
+  SysRecords records;
+  record_epoch(slots, by, records);
+  FenceAnswer answer;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    if (!records.empty()) {
+      if (Status s = gate.write_sys(records, true); !s) return s;
+    }
+    int64_t until = state_.clock.mono_us() + lease_ms * 1000;
+    slots.for_each([&](int slot) {
+      state_.leases[slot] = {by.plan, by.epoch, until, gate.slot_seq(slot)};
+      set_flags(gate, slot);
+    });
+    answer = fence_answer(gate, slots);
+    return Status::ok();
+  });
+  if (!done) return done;
+  set_epoch(slots, by);
+  return answer;
+}
+
+Result<FenceAnswer> SlotControl::fence_permanently(const SlotSet& slots, const PlanEpoch& by,
+                                                   const HostPort& new_owner) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  auto sealed = [&](int slot) {
+    const SlotRecord& record = state_.records[at(slot)];
+    return record.fenced && record.fence_plan == by.plan && record.fence_epoch == by.epoch;
+  };
+  FenceAnswer answer;
+  std::map<int, SlotRecord> changed;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    for (int slot : slots.to_vector()) {
+      if (sealed(slot)) continue;
+      auto lease = state_.leases.find(slot);
+      bool mine = state_.lease_alive(slot) && lease->second.plan == by.plan &&
+                  lease->second.epoch == by.epoch;
+      if (!mine) {
+        return Status::refused(cat("LEASEEXPIRED slot ", slot, " has no live fence of plan ",
+                                   by.plan, " epoch ", by.epoch,
+                                   "; writes may have come in, take the attempt back"));
+      }
+      SlotRecord record = state_.records[at(slot)];
+      record.fenced = true;
+      record.fence_plan = by.plan;
+      record.fence_epoch = by.epoch;
+      record.new_owner = new_owner.text();
+      record.mark = gate.slot_seq(slot);
+      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      changed[slot] = std::move(record);
+    }
+    record_epoch(slots, by, records);
+    if (!records.empty()) {
+      if (Status s = gate.write_sys(records, true); !s) return s;
+    }
+    for (auto& [slot, record] : changed) {
+      state_.records[at(slot)] = std::move(record);
+      state_.leases.erase(slot);
+      set_flags(gate, slot);
+    }
+    answer = fence_answer(gate, slots);
+    return Status::ok();
+  });
+  if (!done) return done;
+  set_epoch(slots, by);
+  return answer;
+}
+
+Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  SysRecords records;
+  record_epoch(slots, by, records);
+  for (int slot : slots.to_vector()) {
+    const SlotRecord& record = state_.records[at(slot)];
+    auto lease = state_.leases.find(slot);
+    bool leased = state_.lease_alive(slot);
+    if ((record.fenced && record.fence_plan != by.plan) ||
+        (leased && lease->second.plan != by.plan)) {
+      return Status::refused(cat("ERR slot ", slot, " is fenced by plan ",
+                                 record.fenced ? record.fence_plan : lease->second.plan, ", not ",
+                                 by.plan));
+    }
+    if (!record.fenced) continue;
+    SlotRecord open = record;
+    open.fenced = false;
+    records.emplace_back(slot_record_name(slot), encode_slot_record(open));
+  }
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    if (!records.empty()) {
+      if (Status s = gate.write_sys(records, true); !s) return s;
+    }
+    slots.for_each([&](int slot) {
+      state_.records[at(slot)].fenced = false;
+      state_.leases.erase(slot);
+      set_flags(gate, slot);
+    });
+    return Status::ok();
+  });
+  if (done) set_epoch(slots, by);
+  return done;
+}
+
+// ---- promote and follow
+
+Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch& by,
+                                           const Position& from) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  if (state_.full) {
+    return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
+                               "; SLAVEOF NO ONE promotes it"));
+  }
+  PromoteAnswer answer;
+  answer.applied = UINT64_MAX;
+  SlotSet done_before;
+  for (int slot : slots.to_vector()) {
+    const SlotRecord& record = state_.records[at(slot)];
+    if (!record.followed && record.promote_plan == by.plan && record.promote_epoch == by.epoch) {
+      done_before.add(slot);
+      answer.applied = std::min(answer.applied, record.promote_applied);
+      answer.own = record.promote_own;
+      continue;
+    }
+    if (!record.followed) {
+      return Status::refused(cat("ERR slot ", slot, " follows nobody here"));
+    }
+    if (Status s = check_not_storing(slot); !s) return s;
+    auto position = state_.applied(slot);
+    if (!position) return Status::refused(cat("NOTAPPLIED slot ", slot, " is not copied yet"));
+    if (!state_.has_applied(slot, from)) {
+      return Status::refused(
+          cat("NOTAPPLIED slot ", slot, " has applied ", position->text(), ", not ", from.text()));
+    }
+    answer.applied = std::min(answer.applied, position->seq);
+  }
+  if (done_before == slots) return answer;
+  SlotSet fresh = slots;
+  fresh.remove(done_before);
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    History history = state_.histories.make(gate.last_seq(), records);
+    answer.own = {history.id, history.fork};
+    record_epoch(slots, by, records);
+    leave(fresh, &records);
+    SlotRecord owned;
+    owned.mark = gate.last_seq();
+    owned.promote_plan = by.plan;
+    owned.promote_epoch = by.epoch;
+    owned.promote_applied = answer.applied;
+    owned.promote_own = answer.own;
+    std::string bytes = encode_slot_record(owned);
+    fresh.for_each([&](int slot) { records.emplace_back(slot_record_name(slot), bytes); });
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.histories.add(history);
+    int64_t hold = state_.clock.mono_us() + kExpiryHoldUs;
+    fresh.for_each([&](int slot) {
+      state_.records[at(slot)] = owned;
+      state_.expiry_held[slot] = hold;
+      set_flags(gate, slot);
+    });
+    return Status::ok();
+  });
+  if (!done) return done;
+  set_epoch(slots, by);
+  leave(fresh, nullptr);
+  return answer;
+}
+
+Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const HostPort& master,
+                           const Position& from) {
+  const std::lock_guard lock(state_.mutex);
+  if (Status s = check_epoch(slots, by); !s) return s;
+  if (state_.full) {
+    return Status::refused(
+        cat("ERR this node is a replica of ", state_.full->master.text(), " as a whole"));
+  }
+  SlotSet fresh;
+  for (int slot : slots.to_vector()) {
+    const SlotRecord& record = state_.records[at(slot)];
+    if (record.followed && record.master == master) continue;
+    if (Status s = check_own(slot, by); !s) return s;
+    fresh.add(slot);
+  }
+  std::map<int, SlotRecord> changed;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    record_epoch(slots, by, records);
+    for (int slot : fresh.to_vector()) {
+      if (!untouched(gate, slot)) {
+        return Status::refused(
+            cat("ERR slot ", slot,
+                " took writes of its own since its fence, promote or copy; only a new "
+                "copy can follow (SLOTSSLAVEOF ... FORCE)"));
+      }
+      SlotRecord record = state_.records[at(slot)];
+      record.followed = true;
+      record.placed = true;
+      record.master = master;
+      record.promote_plan.clear();
+      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      records.emplace_back(ahead_record_name(slot), encode_position(from));
+      changed[slot] = std::move(record);
+    }
+    if (!records.empty()) {
+      if (Status s = gate.write_sys(records, true); !s) return s;
+    }
+    for (auto& [slot, record] : changed) {
+      state_.records[at(slot)] = std::move(record);
+      state_.leases.erase(slot);
+      state_.expiry_held.erase(slot);
+      set_flags(gate, slot);
+    }
+    return Status::ok();
+  });
+  if (!done) return done;
+  set_epoch(slots, by);
+  if (fresh.empty()) return done;
+  auto source = source_for(master);
+  // A session under way would hand these slots only what comes after its own position.
+  source->positions.end_session();
+  fresh.for_each([&](int slot) { source->positions.follow(slot, from); });
+  ++source->restart;
+  state_.sources_changed();
+  return done;
+}
+
+// ---- waiting
+
+Result<bool> SlotControl::wait_applied(const SlotSet& slots, const Position& want,
+                                       std::function<void()> done, uint64_t* waiter) {
+  const std::lock_guard lock(state_.mutex);
+  if (state_.waits.full()) {
+    return Status::no_space(cat("ERR more than ", WaitTable::kWaitersMax, " clients wait here"));
+  }
+  *waiter = state_.waits.add(slots, want, std::move(done), [this](int slot, const Position& p) {
+    return state_.has_applied(slot, p);
+  });
+  return *waiter == 0;
+}
+
+bool SlotControl::stop_waiting(uint64_t waiter) {
+  const std::lock_guard lock(state_.mutex);
+  return state_.waits.remove(waiter);
+}
+
+}  // namespace sf

@@ -1,0 +1,87 @@
+// The verbs that say who owns a slot: follow, fence, promote (docs/plan.md section 1;
+// DESIGN 5.3, 6.2).
+//
+//   own --SLOTSSLAVEOF, FOLLOW--> followed --PROMOTE, NO ONE--> own
+//   own --FENCE LEASE--> leased (lifts itself) --FENCE PERMANENT--> fenced --UNFENCE--> own
+//   fenced --FOLLOW--> followed, reads still refused until PROMOTE or UNFENCE
+//
+// Each verb checks everything, writes one synced record set inside the gate, and only then changes
+// what is in memory; so it is done entirely or not at all, across a kill. Plans' epochs never go
+// back.
+//
+// Any thread. A failed verb's text is the RESP error to send, code word first, without '-'.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "storage_node/replica/replica_state.h"
+
+namespace sf {
+
+struct PlanEpoch {
+  std::string plan;
+  uint64_t epoch = 0;
+};
+
+struct FenceAnswer {
+  Position end;         // highest slot_seq of the slots, in this node's history
+  int64_t time_ms = 0;  // the node's clock
+};
+
+struct PromoteAnswer {
+  uint64_t applied = 0;  // the lowest followed position of the slots
+  Position own;          // new history and its fork
+};
+
+class SlotControl {
+ public:
+  explicit SlotControl(ReplicaState& state) : state_(state) {}
+
+  // Reads the records, begins this start's history, sets the flags. Before the port is open.
+  Status load();
+
+  Status slots_slave_of(const HostPort& master, const SlotSet& slots, bool force);
+  Status slots_slave_of_no_one(const SlotSet& slots);
+  Status slave_of(const HostPort& master);
+  Status slave_of_no_one(bool force);
+
+  Status announce_epoch(const SlotSet& slots, const PlanEpoch& by);
+  Result<FenceAnswer> fence_leased(const SlotSet& slots, const PlanEpoch& by, int64_t lease_ms);
+  Result<FenceAnswer> fence_permanently(const SlotSet& slots, const PlanEpoch& by,
+                                        const HostPort& new_owner);
+  Status unfence(const SlotSet& slots, const PlanEpoch& by);
+  Result<PromoteAnswer> promote(const SlotSet& slots, const PlanEpoch& by, const Position& from);
+  Status follow(const SlotSet& slots, const PlanEpoch& by, const HostPort& master,
+                const Position& from);
+
+  // True: applied already. Else `done` is called (any thread, under the lock: must only post) when
+  // it is; *waiter is for stop_waiting. kNoSpace: too many wait.
+  Result<bool> wait_applied(const SlotSet& slots, const Position& want, std::function<void()> done,
+                            uint64_t* waiter);
+  bool stop_waiting(uint64_t waiter);  // false: it was done already
+
+  void tick();  // each second or so: lifts what has run out
+
+ private:
+  Status load_records();
+  Status load_sources();
+  Status begin_history();
+  void find_untouched();
+  // The rest expects the mutex held.
+  Status check_epoch(const SlotSet& slots, const PlanEpoch& by) const;
+  void record_epoch(const SlotSet& slots, const PlanEpoch& by, SysRecords& records) const;
+  void set_epoch(const SlotSet& slots, const PlanEpoch& by);
+  Status check_own(int slot, const PlanEpoch& by) const;
+  Status check_not_storing(int slot) const;
+  bool untouched(const Gate& gate, int slot) const;
+  void set_flags(Gate& gate, int slot);
+  std::shared_ptr<Source> source_for(const HostPort& master);
+  void leave(const SlotSet& slots, SysRecords* records);
+  FenceAnswer fence_answer(const Gate& gate, const SlotSet& slots) const;
+
+  ReplicaState& state_;
+};
+
+}  // namespace sf

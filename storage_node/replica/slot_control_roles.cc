@@ -1,0 +1,352 @@
+// SlotControl: becoming and ceasing to be a replica, and what is read back at the start.
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "storage_node/replica/slot_control.h"
+
+namespace sf {
+namespace {
+
+constexpr size_t kTouchScanBytes = 512UL << 20;  // of the log, at the start
+
+size_t at(int slot) {
+  return static_cast<size_t>(slot);
+}
+
+int64_t keys_in_slot(const Engine& engine, int slot) {
+  int64_t keys = 0;
+  for (int db = 0; db < kDbCount; ++db) keys += engine.key_count(db, slot);
+  return keys;
+}
+
+int slot_of_name(std::string_view name, std::string_view prefix) {
+  int slot = 0;
+  for (char c : name.substr(prefix.size())) slot = slot * 10 + (c - '0');
+  return slot >= 0 && slot < kSlotCount ? slot : 0;
+}
+
+}  // namespace
+
+// ---- slots
+
+Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots, bool force) {
+  const std::lock_guard lock(state_.mutex);
+  if (state_.full) {
+    return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
+                               " as a whole; SLAVEOF NO ONE first"));
+  }
+  std::map<int, std::optional<Position>> fresh;
+  for (int slot : slots.to_vector()) {
+    const SlotRecord& record = state_.records[at(slot)];
+    if (record.followed && record.master == master) continue;
+    if (Status s = check_not_storing(slot); !s) return s;
+    if (record.followed) {  // another master of the same data: its history decides
+      fresh[slot] = state_.applied(slot);
+      continue;
+    }
+    if (Status s = check_own(slot, {}); !s) return s;
+    int64_t keys = keys_in_slot(state_.engine, slot);
+    if (keys > 0 && !force) {
+      return Status::refused(cat("ERR slot ", slot, " holds ", keys,
+                                 " keys here and follows nobody; add FORCE to wipe it"));
+    }
+    fresh[slot] = std::nullopt;
+  }
+  if (fresh.empty()) return Status::ok();
+  SlotSet set;
+  for (const auto& [slot, position] : fresh) set.add(slot);
+  std::map<int, SlotRecord> changed;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    leave(set, &records);
+    for (const auto& [slot, position] : fresh) {
+      SlotRecord record;
+      record.followed = true;
+      record.master = master;
+      record.placed = position.has_value();
+      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      if (position) records.emplace_back(ahead_record_name(slot), encode_position(*position));
+      changed[slot] = std::move(record);
+    }
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    for (auto& [slot, record] : changed) {
+      state_.records[at(slot)] = std::move(record);
+      state_.leases.erase(slot);
+      state_.expiry_held.erase(slot);
+      set_flags(gate, slot);
+    }
+    return Status::ok();
+  });
+  if (!done) return done;
+  leave(set, nullptr);
+  auto source = source_for(master);
+  source->positions.end_session();
+  for (auto& [slot, position] : fresh) source->positions.follow(slot, position);
+  ++source->restart;
+  state_.log.info(cat("slots ", set.text(), " follow ", master.text()));
+  state_.sources_changed();
+  return done;
+}
+
+Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
+  const std::lock_guard lock(state_.mutex);
+  if (state_.full) {
+    return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
+                               " as a whole; SLAVEOF NO ONE ends that"));
+  }
+  SlotSet mine;
+  for (int slot : slots.to_vector()) {
+    if (!state_.records[at(slot)].followed) continue;
+    if (Status s = check_not_storing(slot); !s) return s;
+    mine.add(slot);
+  }
+  if (mine.empty()) return Status::ok();
+  std::map<int, SlotRecord> changed;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    History history = state_.histories.make(gate.last_seq(), records);
+    leave(mine, &records);
+    mine.for_each([&](int slot) {
+      SlotRecord record = state_.records[at(slot)];
+      if (record.placed) record.mark = gate.last_seq();
+      record.followed = record.placed = false;
+      record.master = {};
+      std::optional<std::string> value;
+      if (!record.ordinary()) value = encode_slot_record(record);
+      records.emplace_back(slot_record_name(slot), std::move(value));
+      changed[slot] = std::move(record);
+    });
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.histories.add(history);
+    for (auto& [slot, record] : changed) {
+      state_.records[at(slot)] = std::move(record);
+      set_flags(gate, slot);
+    }
+    return Status::ok();
+  });
+  if (!done) return done;
+  leave(mine, nullptr);
+  state_.log.info(cat("slots ", mine.text(), " are this node's own"));
+  return done;
+}
+
+// ---- the whole node
+
+Status SlotControl::slave_of(const HostPort& master) {
+  const std::lock_guard lock(state_.mutex);
+  if (state_.full && state_.full->master == master) return Status::ok();
+  SlotSet followed;
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    if (state_.records[at(slot)].followed) followed.add(slot);
+    if (Status s = check_not_storing(slot); !s) return s;
+  }
+  if (!followed.empty()) {
+    return Status::refused(cat("ERR slots ", followed.text(),
+                               " follow another master here; PKCLUSTER SLOTSSLAVEOF NO ONE ",
+                               followed.text(), " first"));
+  }
+  FullRecord full{master, !state_.full || state_.full->mirror};
+  auto before = state_.full ? state_.source_of(0) : nullptr;
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records{{std::string(kFullRecord), encode_full(full)},
+                       {std::string(kDecidedRecord), "1"}};
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.full = full;
+    SlotSet::all().for_each([&](int slot) { set_flags(gate, slot); });
+    return Status::ok();
+  });
+  if (!done) return done;
+  for (auto& [name, old] : state_.sources) old->gone = true;
+  state_.sources.clear();
+  auto source = source_for(master);
+  source->full = true;
+  source->mirror = full.mirror;
+  Position own = state_.histories.snapshot().chain.normalize(
+      {state_.histories.current(), state_.engine.last_seq()});
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    std::optional<Position> position = own;
+    if (before) position = before->positions.position(slot);
+    source->positions.follow(slot, std::move(position));
+  }
+  state_.log.info(cat("this node follows ", master.text()));
+  state_.sources_changed();
+  return done;
+}
+
+Status SlotControl::slave_of_no_one(bool force) {
+  const std::lock_guard lock(state_.mutex);
+  if (!state_.full) return Status::ok();
+  if (Status s = check_not_storing(state_.source_of(0) ? state_.source_of(0)->storing : 0); !s) {
+    return s;
+  }
+  auto source = state_.source_of(0);
+  if (source && !source->mirror && !force) {
+    return Status::refused(cat("ERR the first copy of ", state_.full->master.text(),
+                               " is not complete (", source->copy.slots_done, " of ",
+                               source->copy.slots_total,
+                               " slots); SLAVEOF NO ONE FORCE makes a master of what is there"));
+  }
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    History history = state_.histories.make(gate.last_seq(), records);
+    records.emplace_back(std::string(kFullRecord), std::nullopt);
+    records.emplace_back(std::string(kDecidedRecord), "1");
+    leave(SlotSet::all(), &records);
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.histories.add(history);
+    state_.full.reset();
+    SlotSet::all().for_each([&](int slot) { set_flags(gate, slot); });
+    return Status::ok();
+  });
+  if (!done) return done;
+  leave(SlotSet::all(), nullptr);
+  state_.log.info("this node is a master");
+  return done;
+}
+
+// ---- the start
+
+Status SlotControl::load() {
+  const std::lock_guard lock(state_.mutex);
+  state_.start_seq = state_.engine.last_seq();
+  if (Status s = state_.histories.load(state_.engine); !s) return s;
+  if (Status s = load_records(); !s) return s;
+  if (Status s = load_sources(); !s) return s;
+  find_untouched();
+  SysRecords forgotten;
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    SlotRecord& record = state_.records[at(slot)];
+    if (!record.mark || state_.untouched_at_start.contains(slot)) continue;
+    record.mark.reset();
+    forgotten.emplace_back(slot_record_name(slot), encode_slot_record(record));
+  }
+  Status cleaned =
+      state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(forgotten, false); });
+  if (!cleaned) return cleaned;
+  // A full replica goes on in its master's history: it writes nothing of its own. When it becomes a
+  // master it begins one.
+  if (!state_.full) {
+    if (Status s = begin_history(); !s) return s;
+  }
+  return state_.engine.with_gate([&](Gate& gate) {
+    for (int slot = 0; slot < kSlotCount; ++slot) {
+      if (state_.full || !state_.records[at(slot)].ordinary()) set_flags(gate, slot);
+    }
+    return Status::ok();
+  });
+}
+
+Status SlotControl::begin_history() {
+  return state_.engine.with_gate([&](Gate& gate) {
+    SysRecords records;
+    History history = state_.histories.make(gate.last_seq(), records);
+    if (Status s = gate.write_sys(records, true); !s) return s;
+    state_.histories.add(history);
+    return Status::ok();
+  });
+}
+
+Status SlotControl::load_records() {
+  Engine& engine = state_.engine;
+  for (const auto& [name, value] : engine.scan_sys(std::string(kSlotRecords))) {
+    auto record = decode_slot_record(value);
+    if (!record) return record.status();
+    state_.records[at(slot_of_name(name, kSlotRecords))] = std::move(*record);
+  }
+  for (const auto& [name, value] : engine.scan_sys(std::string(kEpochRecords))) {
+    auto epochs = decode_epochs(value);
+    if (!epochs) return epochs.status();
+    state_.epochs[at(slot_of_name(name, kEpochRecords))] = std::move(*epochs);
+  }
+  auto full = engine.get_sys(std::string(kFullRecord));
+  if (!full) return full.status();
+  if (*full) {
+    auto record = decode_full(**full);
+    if (!record) return record.status();
+    state_.full = std::move(*record);
+  }
+  auto floor = engine.get_sys(std::string(kFloorRecord));
+  if (!floor) return floor.status();
+  if (*floor) state_.floor = parse_uint64(**floor).value_or(UINT64_MAX);
+  return Status::ok();
+}
+
+Status SlotControl::load_sources() {
+  std::map<int, Position> ahead;
+  for (const auto& [name, value] : state_.engine.scan_sys(std::string(kAheadRecords))) {
+    auto position = decode_position(value);
+    if (!position) return position.status();
+    ahead[slot_of_name(name, kAheadRecords)] = std::move(*position);
+  }
+  if (state_.full) {
+    auto source = source_for(state_.full->master);
+    source->full = true;
+    source->mirror = state_.full->mirror;
+    Position own = state_.histories.snapshot().chain.normalize(
+        {state_.histories.current(), state_.engine.last_seq()});
+    for (int slot = 0; slot < kSlotCount; ++slot) {
+      std::optional<Position> position;
+      // An end too high would claim batches that are not here.
+      bool known = source->mirror && !own.history.empty() && !state_.engine.log_end_guessed();
+      if (known) position = own;
+      if (ahead.contains(slot)) position = ahead[slot];
+      source->positions.follow(slot, std::move(position));
+    }
+    return Status::ok();
+  }
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    const SlotRecord& record = state_.records[at(slot)];
+    if (!record.followed) continue;
+    std::optional<Position> position;
+    if (record.placed && ahead.contains(slot)) {
+      position = ahead[slot];
+    } else if (record.placed) {
+      auto stored = state_.engine.get_sys(stream_record_name(record.master));
+      if (!stored) return stored.status();
+      if (*stored) {
+        auto stream = decode_position(**stored);
+        if (!stream) return stream.status();
+        position = std::move(*stream);
+      }
+    }
+    source_for(record.master)->positions.follow(slot, std::move(position));
+  }
+  return Status::ok();
+}
+
+// Which slots with a mark took no write between it and this start: slot_seq does not know, the log
+// does.
+void SlotControl::find_untouched() {
+  uint64_t lowest = UINT64_MAX;
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    const SlotRecord& record = state_.records[at(slot)];
+    if (!record.mark) continue;
+    state_.untouched_at_start.add(slot);
+    // A permanent fence stood before the first client could come.
+    if (!record.fenced && !record.followed) lowest = std::min(lowest, *record.mark);
+  }
+  size_t bytes = 0;
+  while (lowest < state_.start_seq) {
+    auto entries = state_.engine.read_log(lowest, 1UL << 20);
+    bytes += 1UL << 20;
+    if (!entries || entries->empty() || bytes > kTouchScanBytes) {
+      for (int slot = 0; slot < kSlotCount; ++slot) {
+        const SlotRecord& record = state_.records[at(slot)];
+        if (record.mark && !record.fenced && !record.followed) {
+          state_.untouched_at_start.remove(slot);
+        }
+      }
+      return;
+    }
+    for (const LogEntry& entry : *entries) {
+      entry.slots.for_each([&](int slot) {
+        const SlotRecord& record = state_.records[at(slot)];
+        bool counts = record.mark && entry.seq > *record.mark;
+        if (counts && !record.fenced && !record.followed) state_.untouched_at_start.remove(slot);
+      });
+      lowest = entry.seq;
+    }
+  }
+}
+
+}  // namespace sf

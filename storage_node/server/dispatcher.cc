@@ -196,8 +196,15 @@ void Dispatcher::run_queued(ClientSession& session, std::string& out) {
     all = all || (spec.is(kCmdWrite) && keys.view().empty());
     if (spec.name == "SELECT") db = static_cast<int>(parse_int64(argv[1]).value_or(db));
   }
+  const std::vector<WatchTable::Watch>& watches = session.multi()->watches;
+  for (const WatchTable::Watch& watch : watches) {
+    stripes.push_back(KeyLocks::stripe_of(watch.db(), watch.key()));
+  }
   const KeyLocks::Held held =
       all ? engine_.key_locks().lock_all() : engine_.key_locks().lock_stripes(std::move(stripes));
+  for (const WatchTable::Watch& watch : watches) {
+    if (is_stale(watch)) return resp::nil_array(out);
+  }
   session.set_in_exec(true);
   resp::array(out, queued.size());
   for (const std::vector<std::string>& args : queued) {

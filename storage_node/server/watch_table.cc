@@ -6,7 +6,8 @@ WatchTable::Watch::Watch(Watch&& other) noexcept
     : existed(other.existed),
       table_(std::exchange(other.table_, nullptr)),
       key_(std::move(other.key_)),
-      generation_(other.generation_) {}
+      generation_(other.generation_),
+      flushes_(other.flushes_) {}
 
 WatchTable::Watch::~Watch() {
   if (table_ != nullptr) table_->unwatch(key_);
@@ -14,7 +15,8 @@ WatchTable::Watch::~Watch() {
 
 bool WatchTable::Watch::touched() const {
   const std::lock_guard lock(table_->mutex_);
-  return table_->entries_.at(key_).generation != generation_;
+  return table_->entries_.at(key_).generation != generation_ ||
+         (existed && table_->flushes_ != flushes_);
 }
 
 WatchTable::Watch WatchTable::watch(int db, std::string_view key) {
@@ -23,7 +25,7 @@ WatchTable::Watch WatchTable::watch(int db, std::string_view key) {
   Entry& entry = entries_[name];
   ++entry.watchers;
   watched_.fetch_add(1);
-  return {this, std::move(name), entry.generation};
+  return {this, std::move(name), entry.generation, flushes_};
 }
 
 void WatchTable::unwatch(const std::pair<int, std::string>& key) {
@@ -41,7 +43,7 @@ void WatchTable::touch_slowly(int db, std::string_view key) {
 
 void WatchTable::touch_all() {
   const std::lock_guard lock(mutex_);
-  for (auto& [key, entry] : entries_) ++entry.generation;
+  ++flushes_;
 }
 
 }  // namespace sf

@@ -24,22 +24,23 @@ class WatchTable {
     bool touched() const;
     int db() const { return key_.first; }
     const std::string& key() const { return key_.second; }
-    bool existed = false;  // when watched: a key that expires later counts as touched
+    bool existed = false;  // when watched: expiry and flushing count as changes of such keys only
 
    private:
     friend class WatchTable;
-    Watch(WatchTable* table, std::pair<int, std::string> key, uint64_t generation)
-        : table_(table), key_(std::move(key)), generation_(generation) {}
+    Watch(WatchTable* table, std::pair<int, std::string> key, uint64_t generation, uint64_t flushes)
+        : table_(table), key_(std::move(key)), generation_(generation), flushes_(flushes) {}
     WatchTable* table_;
     std::pair<int, std::string> key_;
     uint64_t generation_;
+    uint64_t flushes_;
   };
 
   Watch watch(int db, std::string_view key);
   void touch(int db, std::string_view key) {
     if (watched_.load(std::memory_order_relaxed) != 0) touch_slowly(db, key);
   }
-  void touch_all();
+  void touch_all();  // FLUSHALL and the like
 
  private:
   struct Entry {
@@ -51,6 +52,7 @@ class WatchTable {
 
   std::atomic<int64_t> watched_{0};
   std::mutex mutex_;
+  uint64_t flushes_ = 0;
   std::map<std::pair<int, std::string>, Entry> entries_;
 };
 

@@ -111,9 +111,6 @@ TEST_CASE("R12: a purged log says so, and its end is known without any WAL file"
   for (const auto& entry : std::filesystem::directory_iterator(f.options.dir + "/archive")) {
     std::filesystem::remove(entry.path());
   }
-  for (const auto& entry : std::filesystem::directory_iterator(f.options.dir)) {
-    if (entry.path().extension() == ".log" && entry.file_size() == 0) continue;
-  }
   f.reopen();
   const uint64_t last = f.engine->last_seq();
   CHECK(last >= 700);
@@ -122,5 +119,7 @@ TEST_CASE("R12: a purged log says so, and its end is known without any WAL file"
   CHECK(next == last + 1);
   CHECK(f.engine->read_log(10, 1000).status().code() == Code::kNotFound);
   CHECK(f.engine->oldest_seq() > 700);
-  CHECK(f.engine->read_log(last, 1000)->size() == 1);
+  const auto log = f.engine->read_log(last, 1000);
+  REQUIRE_MESSAGE(log.is_ok(), log.status().text());
+  CHECK(log->size() == 1);
 }

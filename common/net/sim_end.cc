@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/strings.h"
@@ -89,11 +90,12 @@ void SimEnd::poke() {
 
 void SimEnd::present() {
   if (state_ != State::kOpen || paused_ || closing_ || handler_ == nullptr || in_.empty()) return;
-  const std::string unread = std::move(in_);
-  in_.clear();
+  std::string unread = std::exchange(in_, {});
   const size_t used = handler_->on_data(unread);
   SF_CHECK(used <= unread.size());
-  if (state_ == State::kOpen) in_ = used == 0 ? unread : unread.substr(used);
+  if (state_ != State::kOpen) return;
+  unread.erase(0, used);
+  in_ = std::move(unread);
 }
 
 std::string& SimEnd::output() {

@@ -296,8 +296,8 @@ TEST_CASE("loop: a handler that destroys another stream and itself in on_closed 
     for (int i = 0; i < 4; ++i) {
       clients.push_back(std::make_unique<Peer>());
       clients.back()->closed = [&](const Status&) {
-        clients.clear();
         world.loop().stop();
+        clients.clear();  // this function, too: nothing may follow
       };
       clients.back()->stream =
           world.loop().connect("127.0.0.1", server.port(), 5'000'000, clients.back().get());

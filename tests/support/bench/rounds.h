@@ -1,0 +1,51 @@
+// Interleaved rounds of redis-benchmark against several targets, with the CPU time each target's
+// process used, and the table of medians and ratios.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "tests/support/bench/child.h"
+
+namespace sf::bench {
+
+struct Target {
+  std::string name;
+  int port = 0;
+  const Child* process = nullptr;  // whose CPU is counted
+};
+
+struct Load {
+  std::string command;  // a -t name of redis-benchmark
+  int pipeline = 1;
+  int64_t requests = 0;
+  int clients = 50;
+  int value_bytes = 64;
+  int64_t keys = 100'000;
+};
+
+struct Sample {
+  double per_second = 0;
+  double p50_ms = 0;
+  double p99_ms = 0;
+  double cpu_us = 0;  // of the target's process, a request
+};
+
+// Medians over the rounds, by load and target.
+struct Row {
+  Load load;
+  std::map<std::string, Sample> by_target;
+};
+
+Result<std::vector<Row>> run_rounds(const std::vector<Load>& loads,
+                                    const std::vector<Target>& targets, int rounds);
+
+// Ratios are to the target `base`; `reference` may add a second column of CPU ratios.
+std::string table_text(const std::vector<Row>& rows, const std::vector<Target>& targets,
+                       const std::string& base, const std::string& reference);
+std::string json_text(const std::vector<Row>& rows);
+
+}  // namespace sf::bench

@@ -176,7 +176,7 @@ CutoverMachine::Actions CutoverMachine::on_permanent(const CutEvent& event) {
 CutoverMachine::Actions CutoverMachine::on_promoted(const CutEvent& event) {
   if (!event.status) return take_back(event.status.text());
   promoted_ = event.position;
-  return go(Step::kEnding, action(Act::kReadEnds));
+  return go(Step::kEnding, action(Act::kReadEnds, proof_));
 }
 
 CutoverMachine::Actions CutoverMachine::on_ends(const CutEvent& event) {

@@ -11,7 +11,7 @@ import redis
 sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from ferry_env import Env, connect, free_port, program, wait_until  # noqa: E402
-from shim_env import Permit, Shim, Writer, follow_redis, keys_in, writers  # noqa: E402
+from shim_env import Permit, Shim, follow_node, follow_redis, keys_in, writers  # noqa: E402
 
 SLOTS = "901-1023"
 STAY = "801-900"
@@ -75,6 +75,153 @@ def test_I2_redis_with_slots_that_stay():
         for w in staying:
             w.check(old.port)
         assert set(shim.states(STAY).values()) == {"STAY"}
+
+
+def node_pair(env, fill=2000):
+    old, new = env.node("old"), env.node("new")
+    client = connect(old.port)
+    pipe = client.pipeline(transaction=False)
+    for key in keys_in(801, 1023, fill, "fill"):
+        pipe.set(key, key)
+    pipe.execute()
+    client.close()
+    follow_node(old.port, new.port, SLOTS)
+    return old, new
+
+
+def node_shim(env, **kw):
+    old, new = node_pair(env)
+    return old, new, Shim(env, old.address, new.address, SLOTS, "node", **kw).start(init=True)
+
+
+def positions(proc, slots=SLOTS):
+    return connect(proc.port, decode_responses=True).execute_command("REPLICATION", "POSITIONS", slots)
+
+
+def test_I1_I2_node_123_slots_cut_over_under_writes():
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 1023)
+        wait_until("writes", lambda: all(w.writes > 50 for w in load))
+        permit = Permit(shim.admin_port, SLOTS)
+        start = time.monotonic()
+        result = shim.cutover()
+        took = time.monotonic() - start
+        permit.stop()
+        assert [row[1] for row in result] == ["NEW"] * 123, [row for row in result if row[1] != "NEW"][:3]
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 300)
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+        status = shim.status()
+        print("123 slots in %.1f s; pause us p50 %d p99 %d max %d, sync p99 %d, client max ms %.1f" % (
+            took, status["pause_p50_us"], status["pause_p99_us"], status["pause_max_us"], status["sync_p99_us"],
+            max(w.max_ms for w in load)))
+        # The old side refuses writes and reads of these slots, and follows the new side.
+        with pytest.raises(redis.RedisError):
+            connect(old.port).set(load[0].keys[0], 1)
+        assert {row[1] for row in positions(new)} == {"master"}
+        wait_until("reverse link", lambda: {(row[1], row[4]) for row in positions(old)} == {("slave", "up")})
+        # A slot that stays is served by the old side as ever.
+        assert connect(old.port).set(keys_in(801, 900, 1)[0], 1)
+
+
+def test_I10_node_kill9_at_random_moments_one_owner():
+    seed = int(os.environ.get("SF_SEED", "11"))
+    rng = random.Random(seed)
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 1023, 4, tolerate_errors=True)
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        for _ in range(15):
+            shim.ask("PERMIT", SLOTS)
+            shim.admin.connection_pool.disconnect()
+            trigger = connect(shim.admin_port, timeout=5)
+            trigger.connection_pool.get_connection("x").send_command("SHIM", "CUTOVER", SLOTS)
+            time.sleep(rng.uniform(0, 0.6))
+            shim.proc.kill()
+            shim.start()
+            states = shim.states()
+            assert set(states.values()) <= {"OLD", "NEW"}, shim.rows()
+            one_owner(old, new, states)
+        wait_until("switched", lambda: {row[1] for row in shim.cutover()} == {"NEW"}, timeout=60)
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 100)
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+
+
+def one_owner(old, new, states):
+    """I1: of each slot at most one side takes writes, and it is the one the shim names."""
+    old_rows = {row[0]: row for row in positions(old)}
+    new_rows = {row[0]: row for row in positions(new)}
+    for slot, state in states.items():
+        old_open = old_rows[slot][1] == "master" and old_rows[slot][5] == "no"
+        new_open = new_rows[slot][1] == "master"
+        assert old_open != new_open, (slot, state, old_rows[slot], new_rows[slot])
+        assert new_open == (state == "NEW"), (slot, state, old_rows[slot], new_rows[slot])
+
+
+def test_I3_node_new_side_stopped_is_taken_back_within_the_bound():
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 1023, 3)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        permit = Permit(shim.admin_port, SLOTS)
+        os.kill(new.pid, 19)  # SIGSTOP
+        try:
+            result = shim.cutover("905", "MAXPAUSE", "100")
+            assert result[0][1] == "OLD", result
+        finally:
+            os.kill(new.pid, 18)
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(old.port)
+        wait_until("cut after all", lambda: shim.cutover("905")[0][1] == "NEW")
+        permit.stop()
+
+
+def test_I3_node_new_master_killed_during_cutovers_loses_nothing():
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 1023, 3, tolerate_errors=True)
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        shim.ask("PERMIT", SLOTS)
+        trigger = connect(shim.admin_port, timeout=5)
+        trigger.connection_pool.get_connection("x").send_command("SHIM", "CUTOVER", SLOTS)
+        wait_until("some are switched", lambda: "NEW" in shim.states().values())
+        new.kill()
+        time.sleep(0.5)
+        new.start()
+        wait_until("all switched", lambda: {row[1] for row in shim.cutover()} == {"NEW"}, timeout=60)
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 100)
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+
+
+def test_node_older_copy_of_the_record_is_refused():
+    with Env() as env:
+        _, _, shim = node_shim(env)
+        shim.proc.stop()
+        subprocess.run(["cp", "-r", shim.dir, shim.dir + ".before"], check=True)
+        shim.start()
+        assert shim.cutover("905")[0][1] == "NEW"
+        shim.proc.stop()
+        subprocess.run(["mv", shim.dir, shim.dir + ".after"], check=True)
+        subprocess.run(["mv", shim.dir + ".before", shim.dir], check=True)
+        refused(list(shim.proc.argv), "older copy")
 
 
 def test_permit_is_needed_and_void_after_restart():

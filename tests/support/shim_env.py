@@ -197,3 +197,15 @@ def writers(port, first, last, count=6, tolerate_errors=False, prefix="w"):
 def follow_redis(old_port, new_port):
     connect(new_port).execute_command("REPLICAOF", "127.0.0.1", old_port)
     wait_until("replica in sync", lambda: connect(new_port).info("replication").get("master_link_status") == "up")
+
+
+def follow_node(old_port, new_port, slots):
+    new = connect(new_port, decode_responses=True)
+    new.execute_command("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", old_port, slots)
+
+    def in_sync():
+        ours = {row[0]: row for row in new.execute_command("REPLICATION", "POSITIONS", slots)}
+        theirs = {row[0]: row for row in connect(old_port, decode_responses=True).execute_command(
+            "REPLICATION", "POSITIONS", slots)}
+        return all(r[1] == "slave" and r[4] == "up" and r[3] >= theirs[s][3] for s, r in ours.items())
+    wait_until("slots %s in sync" % slots, in_sync)

@@ -158,10 +158,12 @@ Result<std::string> output_of(const std::vector<std::string>& argv) {
   return out;
 }
 
-Result<std::string> ask(int port, const std::string& inline_command) {
+Result<std::string> ask(int port, const std::string& command) {
   const int fd = connect_to(port);
   if (fd < 0) return Status::unavailable(cat("nothing listens on port ", port));
-  const std::string line = inline_command + "\r\n";
+  const auto words = split(command, ' ');
+  std::string line = cat("*", words.size(), "\r\n");
+  for (const std::string_view word : words) line += cat("$", word.size(), "\r\n", word, "\r\n");
   std::string out;
   char buf[64 << 10];
   if (::send(fd, line.data(), line.size(), MSG_NOSIGNAL) > 0) {

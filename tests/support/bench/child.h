@@ -35,8 +35,8 @@ class Child {
 // Runs a program to its end and returns its standard output.
 Result<std::string> output_of(const std::vector<std::string>& argv);
 
-// One command and its reply on a connection of its own: for PING, CONFIG, INFO.
-Result<std::string> ask(int port, const std::string& inline_command);
+// One command (words between blanks) and its reply, on a connection of its own: for PING, INFO.
+Result<std::string> ask(int port, const std::string& command);
 
 std::string folder_of_this_program();
 

@@ -155,8 +155,9 @@ Status read_request(const po::variables_map& values, CommandLine* line) {
   request.id = text_of(values, "id");
   request.verify = values.count("no-verify") == 0;
   request.cleanup = values.count("cleanup") != 0;
-  if (!text_of(values, "ask").empty()) {
-    for (const std::string_view word : split(text_of(values, "ask"), ',')) {
+  const std::string ask = text_of(values, "ask");
+  if (!ask.empty()) {
+    for (const std::string_view word : split(ask, ',')) {
       const auto phase = parse_phase(word);
       if (!phase) return phase.status().with_context("--ask");
       request.ask.emplace_back(word);

@@ -1,6 +1,7 @@
 #include "migrator/move_report.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "migrator/runbook.h"
 
@@ -8,6 +9,13 @@ namespace sf {
 namespace {
 
 constexpr const char* kPauseFacts[] = {"cutovers", "pause_p50_us", "pause_p99_us", "pause_max_us"};
+
+// Microseconds as a JSON number of milliseconds, milliseconds as one of seconds.
+std::string thousandths(int64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(value) / 1000);
+  return text;
+}
 
 int64_t number_fact(const Journal& journal, std::string_view name, int64_t otherwise) {
   const auto text = journal.fact(name);
@@ -29,6 +37,7 @@ MoveReport make_report(const MovePlan& plan, const Journal& journal) {
   report.plan = plan.id;
   report.slots = plan.slots.text();
   report.slot_count = plan.slots.size();
+  if (journal.is_done(step_text(Step::kReadBackTarget))) report.slots_moved = report.slot_count;
   report.keys = number_fact(journal, "verify-keys", -1);
   report.bytes = number_fact(journal, "verify-bytes", -1);
   report.verify = journal.fact("verify").value_or("not run");
@@ -61,6 +70,7 @@ void show_report(Output& out, const MoveReport& report) {
   std::vector<std::pair<std::string, std::string>> rows = {
       {"plan", report.plan},
       {"slots", cat(report.slots, " (", report.slot_count, ")")},
+      {"slots moved", std::to_string(report.slots_moved)},
       {"keys", report.keys < 0 ? "not counted (verify did not run)" : human_count(report.keys)},
       {"bytes", report.bytes < 0 ? "not counted" : human_bytes(report.bytes)},
       {"cutovers", std::to_string(report.cutovers)},
@@ -72,23 +82,24 @@ void show_report(Output& out, const MoveReport& report) {
                      : cat(report.verify, ", ", report.differing, " keys differ")}};
   for (const auto& [phase, ms] : report.phase_ms) {
     rows.emplace_back("seconds " + phase, human_seconds(ms));
-    phases += cat(phases.size() > 1 ? "," : "", json_text(phase), ":", ms);
+    phases += cat(phases.size() > 1 ? "," : "", json_text(phase), ":", thousandths(ms));
   }
   rows.emplace_back("seconds in all", human_seconds(report.total_ms));
   out.table(rows);
   out.json_only("report", {{"plan", json_text(report.plan)},
                            {"slots", json_text(report.slots)},
                            {"slot_count", std::to_string(report.slot_count)},
+                           {"slots_moved", std::to_string(report.slots_moved)},
                            {"keys", std::to_string(report.keys)},
                            {"bytes", std::to_string(report.bytes)},
                            {"cutovers", std::to_string(report.cutovers)},
-                           {"pause_p50_us", std::to_string(report.pause_p50_us)},
-                           {"pause_p99_us", std::to_string(report.pause_p99_us)},
-                           {"pause_max_us", std::to_string(report.pause_max_us)},
+                           {"pause_p50_ms", thousandths(report.pause_p50_us)},
+                           {"pause_p99_ms", thousandths(report.pause_p99_us)},
+                           {"pause_max_ms", thousandths(report.pause_max_us)},
                            {"verify", json_text(report.verify)},
                            {"differing", std::to_string(report.differing)},
-                           {"phase_ms", phases + "}"},
-                           {"total_ms", std::to_string(report.total_ms)}});
+                           {"phases_s", phases + "}"},
+                           {"total_s", thousandths(report.total_ms)}});
 }
 
 }  // namespace sf

@@ -17,7 +17,8 @@ struct MoveReport {
   std::string plan;
   std::string slots;
   int slot_count = 0;
-  int64_t keys = -1;  // compared by verify; -1 unknown
+  int slots_moved = 0;  // handed back and read back
+  int64_t keys = -1;    // compared by verify; -1 unknown
   int64_t bytes = -1;
   std::string verify;  // "passed", "failed", "not run"
   int64_t differing = 0;

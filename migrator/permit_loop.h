@@ -1,8 +1,8 @@
-// Renews the shim's permit while slots are being switched: every 2 s all proxies are read back,
-// and, for kinds without a fence, the old master's client list; only then PERMIT is sent, which the
-// shim honours for 10 s (DESIGN 6.2). A proxy that strays or does not answer thus ends the cutover
-// by itself. Runs on its own thread with connections of its own; stopped and joined by the
-// destructor.
+// Renews the shim's permit while slots are being switched: every 2 s all proxies are read back, only
+// then PERMIT is sent, which the shim honours for 10 s (DESIGN 6.2). A proxy that strays or does not
+// answer thus ends the cutover by itself. (Strangers in the old master's CLIENT LIST are the shim's to
+// find: only it can tell its own connections from others.) Runs on its own thread with connections of
+// its own; stopped and joined by the destructor.
 #pragma once
 
 #include <condition_variable>
@@ -12,15 +12,9 @@
 
 #include "common/slots/move_plan.h"
 #include "migrator/codis_dashboard.h"
-#include "migrator/peer.h"
 #include "migrator/shim_admin.h"
 
 namespace sf {
-
-// Connections of CLIENT LIST that are neither replicas, nor the shim's, nor this program's, nor
-// look like the dashboard's (last command INFO, CONFIG or none): each may write. The text of the
-// first, "" if there is none.
-std::string foreign_client(std::string_view client_list);
 
 class PermitLoop {
  public:
@@ -40,7 +34,6 @@ class PermitLoop {
   const ShimLock lock_;
   CodisDashboard dashboard_;
   ShimAdmin shim_;
-  Peer old_master_;
 
   std::mutex mutex_;  // guards the three below
   std::condition_variable changed_;

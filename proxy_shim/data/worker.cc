@@ -51,6 +51,7 @@ void Worker::adopt(std::unique_ptr<AcceptedSocket> socket) {
 }
 
 void Worker::apply(std::shared_ptr<const RouteTable> table) {
+  if (table->epoch < routes_->table().epoch) return;  // two publishers crossed: the later one holds
   touch_clock();
   routes_ = std::make_unique<Routes>(std::move(table));
   renew_backends();

@@ -193,7 +193,8 @@ TEST_CASE("X02: if part of the reply is with the client already, its connection 
   CHECK_FALSE(c.try_read().has_value());
 }
 
-TEST_CASE("I4: a command without an answer ends in an error at the timeout and is not sent again") {
+TEST_CASE(
+    "T12 I4: a command without an answer ends in an error at the timeout and is not sent again") {
   DataPlaneOptions options = ShimFixture::test_options();
   options.backend_timeout_ms = 200;
   ShimFixture shim(options);
@@ -307,6 +308,39 @@ TEST_CASE("blocking commands, keyless ones and transactions with data are refuse
   CHECK(reply_text(c.call({"EXEC"})).starts_with("-EXECABORT"));
   CHECK(reply_text(c.call({"GET", "k"})) == "nil");
   CHECK(shim.old_server.requests().size() == 1);
+}
+
+TEST_CASE("T11: two connections of one proxy have no order between them, each has its own") {
+  ShimFixture shim;
+  shim.old_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+                      ""};
+  });
+  TestClient quick = shim.client();
+  TestClient other = shim.client();
+  other.send({"INCR", "k"});
+  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  quick.send({"SET", "j", "v"});
+  quick.send({"GET", "j"});
+  shim.old_server.release();
+  CHECK(reply_text(quick.read()) == "+OK");
+  CHECK(reply_text(quick.read()) == "\"v\"");
+  CHECK(reply_text(other.read()) == ":1");
+}
+
+TEST_CASE("X18: one server that does not answer leaves the other's slots and local answers quick") {
+  ShimFixture shim;
+  shim.publish(SlotSet::of(5), SlotPhase::kNew);
+  shim.old_server.set_rule([](const Words&) { return FakeAction{FakeAction::Kind::kWait, ""}; });
+  TestClient stuck = shim.client();
+  stuck.send({"GET", key_in(4)});
+  REQUIRE(shim.old_server.wait_for("GET", 1));
+  CHECK(shim.ask({"SET", key_in(5), "v"}) == "+OK");
+  CHECK(shim.ask({"PING"}) == "+PONG");
+  CHECK(shim.ask({"INFO", "server"}).size() > 100);
+  shim.publish(SlotSet::of(6), SlotPhase::kHold);
+  shim.old_server.release();
+  CHECK(reply_text(stuck.read()) == "nil");
 }
 
 TEST_CASE("QUIT answers, after what came before it, and closes") {

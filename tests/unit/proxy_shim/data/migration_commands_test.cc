@@ -31,7 +31,9 @@ MigrationAnswer judge(SlotPhase phase, const Words& words) {
 }
 }  // namespace
 
-TEST_CASE("T4 X07: the wrapper executes until the slot is FINAL and sends on from then") {
+TEST_CASE(
+    "T4 T13 X07: the wrapper never says 1; it executes until the slot is FINAL and sends on from "
+    "then") {
   const std::string key = key_in(kSlot);
   for (const SlotPhase phase : kAllPhases) {
     CAPTURE(phase_name(phase));
@@ -135,6 +137,20 @@ TEST_CASE("T4 T7: wrapped replies keep their order among others, large ones too"
   CHECK(wrapped.elements[0].integer == 2);
   CHECK(wrapped.elements[1].text == big);
   CHECK(reply_text(c.read()) == "+PONG");
+}
+
+TEST_CASE("T27: the wrapped key reaches the server as it was written, capitals and all") {
+  ShimFixture shim;
+  CHECK(shim.ask({"SLOTSMGRT-EXEC-WRAPPER", "KeY{Tag}", "SET", "KeY{Tag}", "v"}) == "[:2 +OK]");
+  CHECK(shim.old_server.value(0, "KeY{Tag}") == "v");
+}
+
+TEST_CASE("X06: a read of a slot whose migration was refused still gets its value") {
+  ShimFixture shim;
+  const std::string key = key_in(kSlot);
+  shim.old_server.set_value(0, key, "v");
+  CHECK(shim.ask({"SLOTSMGRTTAGSLOT", "127.0.0.1", "1", "5000", "905"}).starts_with("-ERR"));
+  CHECK(shim.ask({"GET", key}) == "\"v\"");
 }
 
 TEST_CASE("T14 T15: a refused migration command is answered after a pause, others at once") {

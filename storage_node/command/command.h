@@ -45,7 +45,8 @@ class CommandRegistry {
 
 // One per family, called by the node's wiring; each defined at the end of its command/<family>.cc.
 void register_strings(CommandRegistry& registry);
-void register_bits(CommandRegistry& registry);  // by register_strings
+void register_bits(CommandRegistry& registry);      // by register_strings
+void register_bitfield(CommandRegistry& registry);  // by register_strings
 void register_keys(CommandRegistry& registry);
 void register_hashes(CommandRegistry& registry);
 void register_lists(CommandRegistry& registry);

@@ -361,6 +361,7 @@ void register_strings(CommandRegistry& registry) {
   registry.bind("SUBSTR", cmd_getrange);
   registry.bind("SETRANGE", cmd_setrange);
   register_bits(registry);
+  register_bitfield(registry);
 }
 
 }  // namespace sf

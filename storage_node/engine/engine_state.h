@@ -9,10 +9,12 @@
 #include <condition_variable>
 #include <deque>
 #include <map>
+#include <set>
 #include <shared_mutex>
 #include <thread>
 
 #include "storage_node/engine/engine.h"
+#include "storage_node/engine/expire_filter.h"
 #include "storage_node/engine/key_counts.h"
 
 namespace sf {
@@ -81,6 +83,9 @@ struct Engine::State {
   std::atomic<int> subscriber_count{0};
   int next_subscriber = 1;
 
+  mutable std::mutex views_mutex;
+  std::multiset<uint64_t> views;  // RocksDB's sequences of live ReadViews
+
   // ---- fsync
   std::mutex sync_mutex;
   std::condition_variable sync_done;
@@ -113,6 +118,7 @@ struct Engine::State {
   }
 
   // open.cc
+  std::unique_ptr<MetaSource> open_meta_source();
   Status open_db();
   Status check_format();
   Status recount_keys();
@@ -141,6 +147,8 @@ struct Engine::State {
   Status sync_until(uint64_t seq);
   void notify(uint64_t seq);
   int64_t own_now_ms() const;
+  int64_t expiry_now_ms(int slot) const;
+  uint64_t oldest_view() const;  // RocksDB's sequence of the oldest live ReadView; UINT64_MAX: none
   Status reserve_versions(uint64_t up_to);  // version_mutex held
   // slot_files.cc
   Status wipe_slot(Engine& engine, int slot);

@@ -10,8 +10,7 @@ constexpr int64_t kMarginMs = 3600 * 1000;
 
 class ExpireFilter : public rocksdb::CompactionFilter {
  public:
-  ExpireFilter(const MetaLookup& lookup, const ExpiryClock& now_ms)
-      : lookup_(lookup), now_ms_(now_ms) {}
+  explicit ExpireFilter(std::unique_ptr<MetaSource> metas) : metas_(std::move(metas)) {}
   const char* Name() const override { return "sf.expire_filter"; }
 
   bool Filter(int /*level*/, const rocksdb::Slice& key, const rocksdb::Slice& /*value*/,
@@ -36,15 +35,14 @@ class ExpireFilter : public rocksdb::CompactionFilter {
                uint64_t version) const {
     std::string meta_key(prefix);
     meta_key.append(user_key);
-    const std::optional<MetaAnswer> answer = lookup_(meta_key);
+    const std::optional<MetaSource::Answer> answer = metas_->find(meta_key);
     if (!answer) return false;
     if (!answer->exists || answer->meta.version != version) return true;
     const int64_t expire_ms = answer->meta.expire_ms;
-    return expire_ms != 0 && expire_ms + kMarginMs < now_ms_(slot);
+    return expire_ms != 0 && expire_ms + kMarginMs < metas_->expiry_now_ms(slot);
   }
 
-  const MetaLookup& lookup_;
-  const ExpiryClock& now_ms_;
+  std::unique_ptr<MetaSource> metas_;
   // A compaction walks keys in order, on one thread: the last collection's answer serves its whole
   // run.
   mutable std::string last_collection_;
@@ -53,24 +51,23 @@ class ExpireFilter : public rocksdb::CompactionFilter {
 
 class ExpireFilterFactory : public rocksdb::CompactionFilterFactory {
  public:
-  ExpireFilterFactory(MetaLookup lookup, ExpiryClock now_ms)
-      : lookup_(std::move(lookup)), now_ms_(std::move(now_ms)) {}
+  explicit ExpireFilterFactory(std::function<std::unique_ptr<MetaSource>()> open)
+      : open_(std::move(open)) {}
   const char* Name() const override { return "sf.expire_filter_factory"; }
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context& /*context*/) override {
-    return std::make_unique<ExpireFilter>(lookup_, now_ms_);
+    return std::make_unique<ExpireFilter>(open_());
   }
 
  private:
-  MetaLookup lookup_;
-  ExpiryClock now_ms_;
+  std::function<std::unique_ptr<MetaSource>()> open_;
 };
 
 }  // namespace
 
-std::shared_ptr<rocksdb::CompactionFilterFactory> make_expire_filter(MetaLookup lookup,
-                                                                     ExpiryClock now_ms) {
-  return std::make_shared<ExpireFilterFactory>(std::move(lookup), std::move(now_ms));
+std::shared_ptr<rocksdb::CompactionFilterFactory> make_expire_filter(
+    std::function<std::unique_ptr<MetaSource>()> open) {
+  return std::make_shared<ExpireFilterFactory>(std::move(open));
 }
 
 }  // namespace sf

@@ -15,15 +15,21 @@
 
 namespace sf {
 
-// What compaction asks about a collection. Thread-safe. nullopt: not known now (keep everything).
-struct MetaAnswer {
-  bool exists = false;
-  MetaPeek meta;
+// What one compaction asks about collections: metas as they were at its start.
+class MetaSource {
+ public:
+  virtual ~MetaSource() = default;
+  struct Answer {
+    bool exists = false;
+    MetaPeek meta;
+  };
+  // nullopt: not to be said now (keep everything).
+  virtual std::optional<Answer> find(std::string_view meta_key) = 0;
+  virtual int64_t expiry_now_ms(int slot) = 0;
 };
-using MetaLookup = std::function<std::optional<MetaAnswer>(std::string_view meta_key)>;
-using ExpiryClock = std::function<int64_t(int slot)>;
 
-std::shared_ptr<rocksdb::CompactionFilterFactory> make_expire_filter(MetaLookup lookup,
-                                                                     ExpiryClock now_ms);
+// `open` is called at the start of each compaction, on its thread.
+std::shared_ptr<rocksdb::CompactionFilterFactory> make_expire_filter(
+    std::function<std::unique_ptr<MetaSource>()> open);
 
 }  // namespace sf

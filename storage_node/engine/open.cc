@@ -93,23 +93,7 @@ Status Engine::State::open_db() {
   if (!made) return made;
   cache = rocksdb::NewLRUCache(options.block_cache_bytes);
   const rocksdb::DBOptions db_opts = db_options(options);
-  const auto filter = make_expire_filter(
-      [this](std::string_view key) -> std::optional<MetaAnswer> {
-        rocksdb::DB* open = rocks();
-        if (open == nullptr) return std::nullopt;
-        std::string value;
-        const rocksdb::Status status = open->Get(rocksdb::ReadOptions(), handle(Cf::kMeta),
-                                                 rocksdb::Slice(key.data(), key.size()), &value);
-        if (status.IsNotFound()) return MetaAnswer{};
-        MetaAnswer answer{true, {}};
-        if (!status.ok() || !peek_meta(value, &answer.meta)) return std::nullopt;
-        return answer;
-      },
-      [this](int slot) {
-        const int64_t master = slot_time[static_cast<size_t>(slot)].load(std::memory_order_relaxed);
-        const bool followed = (flags[static_cast<size_t>(slot)] & kSlotFollowed) != 0;
-        return followed ? master : std::max(own_time.load(std::memory_order_relaxed), master);
-      });
+  const auto filter = make_expire_filter([this] { return open_meta_source(); });
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (int i = 0; i < kCfCount; ++i) {
     const Cf family = static_cast<Cf>(i);
@@ -126,6 +110,41 @@ Status Engine::State::open_db() {
   std::copy(handles.begin(), handles.end(), this->families.begin());
   open_db_ptr.store(opened, std::memory_order_release);
   return Status::ok();
+}
+
+// A collection that is dead at the compaction's start is dead to everybody who reads a later moment;
+// while somebody still reads an earlier one, nothing is said.
+std::unique_ptr<MetaSource> Engine::State::open_meta_source() {
+  class Source : public MetaSource {
+   public:
+    explicit Source(State& state)
+        : state_(state), db_(state.rocks()), snapshot_(db_ ? db_->GetSnapshot() : nullptr) {}
+    ~Source() override {
+      if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+    }
+    std::optional<Answer> find(std::string_view meta_key) override {
+      if (snapshot_ == nullptr || state_.oldest_view() < snapshot_->GetSequenceNumber()) {
+        return std::nullopt;
+      }
+      rocksdb::ReadOptions read;
+      read.snapshot = snapshot_;
+      const rocksdb::Status status =
+          db_->Get(read, state_.handle(Cf::kMeta),
+                   rocksdb::Slice(meta_key.data(), meta_key.size()), &value_);
+      if (status.IsNotFound()) return Answer{};
+      Answer answer{true, {}};
+      if (!status.ok() || !peek_meta(value_, &answer.meta)) return std::nullopt;
+      return answer;
+    }
+    int64_t expiry_now_ms(int slot) override { return state_.expiry_now_ms(slot); }
+
+   private:
+    State& state_;
+    rocksdb::DB* db_;  // null: the database is still being opened
+    const rocksdb::Snapshot* snapshot_;
+    std::string value_;
+  };
+  return std::make_unique<Source>(*this);
 }
 
 Status Engine::State::check_format() {

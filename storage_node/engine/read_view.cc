@@ -23,7 +23,13 @@ struct ScanBounds {
 }  // namespace
 
 ReadView::~ReadView() {
-  if (engine_ != nullptr) engine_->state_->rocks()->ReleaseSnapshot(snapshot_);
+  if (engine_ == nullptr) return;
+  Engine::State& state = *engine_->state_;
+  {
+    const std::lock_guard lock(state.views_mutex);
+    state.views.erase(state.views.find(snapshot_->GetSequenceNumber()));
+  }
+  state.rocks()->ReleaseSnapshot(snapshot_);
 }
 
 ReadView::ReadView(ReadView&& other) noexcept
@@ -34,10 +40,20 @@ ReadView::ReadView(ReadView&& other) noexcept
 ReadView Engine::snapshot() {
   ReadView view;
   const std::lock_guard lock(state_->gate);
-  view.snapshot_ = state_->rocks()->GetSnapshot();
+  {
+    // One step for compactions: a view they do not see in the list is younger than their own snapshot.
+    const std::lock_guard views_lock(state_->views_mutex);
+    view.snapshot_ = state_->rocks()->GetSnapshot();
+    state_->views.insert(view.snapshot_->GetSequenceNumber());
+  }
   view.engine_ = this;
   view.seq_ = state_->last_seq;
   return view;
+}
+
+uint64_t Engine::State::oldest_view() const {
+  const std::lock_guard lock(views_mutex);
+  return views.empty() ? UINT64_MAX : *views.begin();
 }
 
 Result<std::optional<std::string>> Engine::get(Cf cf, std::string_view key, const ReadView* view) {

@@ -49,14 +49,16 @@ int64_t Engine::State::own_now_ms() const {
   return before;
 }
 
-int64_t Engine::expiry_now_ms(int slot) const {
+int64_t Engine::State::expiry_now_ms(int slot) const {
   const size_t i = static_cast<size_t>(slot);
-  const int64_t master = state_->slot_time[i].load(std::memory_order_relaxed);
-  const bool followed = (state_->flags[i].load(std::memory_order_relaxed) & kSlotFollowed) != 0;
+  const int64_t master = slot_time[i].load(std::memory_order_relaxed);
+  const bool followed = (flags[i].load(std::memory_order_relaxed) & kSlotFollowed) != 0;
   // A follower that has heard no time yet (it just started) uses its own.
   if (followed && master != 0) return master;
-  return std::max(master, state_->own_now_ms());
+  return std::max(master, own_now_ms());
 }
+
+int64_t Engine::expiry_now_ms(int slot) const { return state_->expiry_now_ms(slot); }
 
 void Engine::raise_master_time(int64_t time_ms, const SlotSet& followed) {
   followed.for_each([&](int slot) {

@@ -85,7 +85,7 @@ BitRange resolve(const RangeArgs& range, size_t bytes) {
   const auto place = [size](int64_t at) {
     return at < 0 ? std::max<int64_t>(0, size + std::max(at, -size)) : at;
   };
-  if (size == 0 || (range.start < 0 && range.end < 0 && range.start > range.end)) return {};
+  if (size == 0) return {};
   const int64_t first = place(range.start);
   const int64_t last = std::min(place(range.end), size - 1);
   if (first > last) return {};
@@ -104,13 +104,17 @@ int64_t count_bits(std::string_view value, BitRange range) {
 }
 
 void cmd_bitcount(CommandContext& ctx) {
-  ArgReader args(ctx.argv);
-  const std::string_view name = args.next();
+  // Redis looks at the range only if the key is there.
+  const StringEdit key(ctx, ctx.argv[1]);
+  if (!key.ok()) return;
+  if (!key.exists()) return resp::integer(ctx.out, 0);
+  ArgReader args(ctx.argv, 2);
   RangeArgs range;
   read_range(args, false, &range);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  const StringEdit key(ctx, name);
-  if (!key.ok()) return;
+  // Two negative ends the wrong way round are nothing here, but not to BITPOS, which cuts them
+  // first.
+  if (range.start < 0 && range.end < 0 && range.start > range.end) return resp::integer(ctx.out, 0);
   resp::integer(ctx.out, count_bits(key.value(), resolve(range, key.value().size())));
 }
 
@@ -130,19 +134,17 @@ int64_t find_bit(std::string_view value, BitRange range, bool wanted) {
 }
 
 void cmd_bitpos(CommandContext& ctx) {
-  ArgReader args(ctx.argv);
-  const std::string_view name = args.next();
-  const std::string_view bit = args.next();
-  if (args.ok() && bit != "0" && bit != "1") {
-    args.fail("ERR The bit argument must be 1 or 0.");
-  }
+  ArgReader args(ctx.argv, 2);
+  const int64_t bit = args.next_int();
+  if (bit != 0 && bit != 1) args.fail("ERR The bit argument must be 1 or 0.");
+  if (!args.ok()) return reply_error(ctx.out, args.error());
+  const StringEdit key(ctx, ctx.argv[1]);
+  if (!key.ok()) return;
+  const bool wanted = bit == 1;
+  if (!key.exists()) return resp::integer(ctx.out, wanted ? -1 : 0);
   RangeArgs range;
   read_range(args, true, &range);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  const StringEdit key(ctx, name);
-  if (!key.ok()) return;
-  const bool wanted = bit == "1";
-  if (!key.exists()) return resp::integer(ctx.out, wanted ? -1 : 0);
   const BitRange bits = resolve(range, key.value().size());
   if (bits.last < bits.first) return resp::integer(ctx.out, -1);
   int64_t found = find_bit(key.value(), bits, wanted);

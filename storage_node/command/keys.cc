@@ -96,10 +96,13 @@ void read_expire_rule(ArgReader& args, ExpireRule* rule) {
 void expire(CommandContext& ctx, ExpireUnit unit, bool relative) {
   ArgReader args(ctx.argv);
   const std::string_view name = args.next();
-  const int64_t value = args.next_int();
+  const std::string_view value_text = args.next();
   ExpireRule rule;
   read_expire_rule(args, &rule);
   if (!args.finish()) return reply_error(ctx.out, args.error());
+  const auto parsed = parse_int64(value_text);
+  if (!parsed) return reply_error(ctx.out, kNotInteger);
+  const int64_t value = *parsed;
   const int64_t now = ctx.engine.expiry_now_ms(slot_of(name));
   const auto at = absolute_expiry(value, unit, relative, now);
   if (!at) {

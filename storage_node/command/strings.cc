@@ -168,9 +168,12 @@ void cmd_getex(CommandContext& ctx) {
     }
   }
   if (persist && expire.given) args.fail(kSyntaxError);
-  if (!args.finish()) return reply_error(ctx.out, args.error());
+  if (args.error() == kSyntaxError) return reply_error(ctx.out, args.error());
   StringEdit key(ctx, name);
   if (!key.ok()) return;
+  // Redis looks at the time itself only if the key is there.
+  if (!key.exists()) return resp::nil(ctx.out);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
   if (key.exists() && expire.given && expire.expire_ms <= now_for(ctx, name)) {
     if (!key.erase()) return;
   } else if (key.exists() && (expire.given || (persist && key.expire_ms() != 0))) {

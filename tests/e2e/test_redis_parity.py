@@ -85,7 +85,13 @@ def scan_shape(value):
     return value if isinstance(value, Error) else [len(value)]
 
 
+def remaining(value):
+    """A time to live differs by the milliseconds between the two servers."""
+    return "some time" if isinstance(value, int) and value > 0 else value
+
+
 COMPARE = {
+    b"TTL": remaining, b"PTTL": remaining, b"EXPIRETIME": remaining, b"PEXPIRETIME": remaining, b"SCAN": scan_shape,
     b"HGETALL": unordered_pairs, b"HKEYS": unordered, b"HVALS": unordered, b"SMEMBERS": unordered, b"SINTER": unordered,
     b"SUNION": unordered, b"SDIFF": unordered, b"HRANDFIELD": shape, b"SRANDMEMBER": shape, b"ZRANDMEMBER": shape,
     b"HSCAN": scan_shape, b"SSCAN": scan_shape, b"ZSCAN": scan_shape, b"RANDOMKEY": shape, b"KEYS": unordered,
@@ -249,6 +255,55 @@ class Script:
             [b"ZRANDMEMBER", k], [b"ZRANDMEMBER", k, self.integer()] + ws, [b"ZSCAN", k, b"0", b"COUNT", b"1000"])
 
 
+    def expiry(self):
+        """Seconds or milliseconds: far away, so that nothing expires meanwhile, or gone at once."""
+        return b"%d" % self.r.randint(100000, 10 ** 9) if self.r.random() < 0.8 else self.one(b"-1", b"0", b"x", b"9223372036854775807")
+
+    def expiry_ms(self):
+        return b"%d" % self.r.randint(10 ** 8, 10 ** 12) if self.r.random() < 0.8 else self.one(b"-1", b"0", b"x", b"9223372036854775807")
+
+    def string(self):
+        k = self.key()
+        v = self.one(self.member(), self.integer(), self.real(), b"text")
+        at = b"%d" % (4000000000 + self.r.randrange(9))
+        options = self.maybe(0.3, self.word(b"NX", b"XX")) + self.maybe(0.2, b"GET") + self.one(
+            [], [], [b"EX", b"100000"], [b"PX", b"100000000"], [b"KEEPTTL"], [b"EXAT", at], [b"PXAT", at + b"000"],
+            [b"EX", self.one(b"0", b"-3", b"x")], [b"PX"], [b"EX", b"100000", b"KEEPTTL"])
+        pairs = [x for _ in range(self.r.randint(1, 3)) for x in (self.key(), self.member())]
+        offset = b"%d" % self.r.randint(0, 40) if self.r.random() < 0.9 else self.integer()
+        unit = self.maybe(0.3, self.word(b"BIT", b"BYTE"))
+        return self.one(
+            [b"SET", k, v], [b"SET", k, v], [b"SET", k, v] + options, [b"SET", k, v] + options, [b"GET", k], [b"GET", k],
+            [b"SETNX", k, v], [b"SETEX", k, self.expiry(), v], [b"PSETEX", k, self.expiry_ms(), v], [b"GETSET", k, v],
+            [b"GETDEL", k], [b"GETEX", k] + self.one([], [b"EX", b"100000"], [b"PERSIST"], [b"PXAT", at + b"000"],
+                                                     [b"EX", b"0"], [b"NONSENSE"], [b"PERSIST", b"EX", b"5"]),
+            [b"APPEND", k, v], [b"STRLEN", k], [b"GETRANGE", k, self.integer(), self.integer()],
+            [b"SUBSTR", k, self.integer(), self.integer()], [b"SETRANGE", k, offset, v], [b"INCR", k], [b"DECR", k],
+            [b"INCRBY", k, self.integer()], [b"DECRBY", k, self.integer()], [b"INCRBYFLOAT", k, self.real()],
+            [b"SET", k, self.integer()], [b"MSET"] + pairs + self.maybe(0.05, k), [b"MSETNX"] + pairs,
+            [b"MGET", k, self.key(), self.key()], [b"SETBIT", k, offset, self.one(b"0", b"1", b"1", b"2")],
+            [b"GETBIT", k, offset], [b"BITCOUNT", k] + self.maybe(0.6, self.integer(), self.integer(), *unit),
+            [b"BITPOS", k, self.one(b"0", b"1", b"1", b"2")] +
+            self.one([], [self.integer()], [self.integer(), self.integer()] + unit),
+            [b"TTL", k], [b"EXPIRE", k, b"100000"], [b"PERSIST", k])
+
+    def keyspace(self):
+        k, other = self.key(), self.key()
+        when = self.maybe(0.4, self.word(b"NX", b"XX", b"GT", b"LT")) + self.maybe(0.05, b"XX")
+        at = b"%d" % (4000000000 + self.r.randrange(9))
+        return self.one(
+            self.any_type(), self.any_type(), self.any_type(), self.any_type(), [b"UNLINK", k, other], [b"EXISTS", k, other],
+            [b"EXPIRE", k, self.expiry()] + when, [b"PEXPIRE", k, self.expiry_ms()] + when,
+            [b"EXPIREAT", k, self.one(at, at, at, b"1", b"x")] + when, [b"PEXPIREAT", k, at + b"000"] + when,
+            [b"PERSIST", k], [b"TTL", k], [b"PTTL", k], [b"EXPIRETIME", k], [b"PEXPIRETIME", k], [b"TYPE", k], [b"TOUCH", k, other],
+            [b"RENAME", k, other], [b"RENAMENX", k, other], [b"COPY", k, other] + self.maybe(0.5, b"REPLACE"),
+            [b"COPY", k, other, b"DB", self.one(b"1", b"99", b"x")], [b"KEYS", self.one(b"*", b"k*", b"k?", b"[^k]*", b"nope")],
+            [b"DBSIZE"], [b"RANDOMKEY"], [b"HGETALL", k], [b"LRANGE", k, b"0", b"-1"], [b"SMEMBERS", k], [b"GET", k],
+            [b"ZRANGE", k, b"0", b"-1", b"WITHSCORES"], [b"SCAN", b"0", b"COUNT", b"1000"] +
+            self.maybe(0.5, b"TYPE", self.one(b"hash", b"string", b"stream")), [b"SCAN", b"x"], [b"SCAN", b"0", b"COUNT", b"0"],
+            [b"SET", k, b"v", b"KEEPTTL"])
+
+
 def differences(redis_port, node_port, kind, commands=COMMANDS, seed=SEED):
     """Up to 20 differing replies, each with what was asked of its key lately."""
     script = Script("%s %d" % (kind, seed))
@@ -279,6 +334,14 @@ def check(kind):
     assert not found, "\n".join(found)
 
 
+def test_strings_answer_as_redis():
+    check("string")
+
+
+def test_keys_of_all_types_answer_as_redis():
+    check("keyspace")
+
+
 def test_hashes_answer_as_redis():
     check("hash")
 
@@ -296,7 +359,7 @@ def test_sorted_sets_answer_as_redis():
 
 
 if __name__ == "__main__":
-    for name in sys.argv[3:] or ["hash", "list", "set", "zset"]:
+    for name in sys.argv[3:] or ["string", "keyspace", "hash", "list", "set", "zset"]:
         result = differences(int(sys.argv[1]), int(sys.argv[2]), name)
         print("%s: %d commands, %d differences" % (name, COMMANDS, len(result)))
         print("\n".join(result))

@@ -176,8 +176,8 @@ Status SlotControl::slave_of(const HostPort& master) {
 Status SlotControl::slave_of_no_one(bool force) {
   const std::lock_guard lock(state_.mutex);
   if (!state_.full) return Status::ok();
-  if (Status s = check_not_storing(state_.source_of(0) ? state_.source_of(0)->storing : 0); !s) {
-    return s;
+  for (int slot = 0; slot < kSlotCount; ++slot) {
+    if (Status s = check_not_storing(slot); !s) return s;
   }
   auto source = state_.source_of(0);
   if (source && !source->mirror && !force) {

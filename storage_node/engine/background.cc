@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kTickMs = 100;
 constexpr int64_t kMetasATick = 20'000;  // about 5 % of one core while a pass runs
 constexpr int64_t kSyncTicks = 10;
-constexpr int64_t kIdleTicks = 50;  // between passes
+constexpr int64_t kIdleTicks = 100;      // between passes, and the first one
+constexpr int64_t kLongIdleTicks = 600;  // after a pass that found no key with a TTL
 
 }  // namespace
 
@@ -33,7 +34,9 @@ void Engine::State::run_background(Engine& engine) {
       const Result<int64_t> removed = engine.expire_step(kMetasATick);
       if (!removed) log.warning(cat("removing expired keys: ", removed.status().text()));
       const std::lock_guard passing(expire_mutex);
-      if (!removed || expire_cursor.empty()) idle = kIdleTicks;
+      const bool none = std::all_of(expiring.begin(), expiring.end(),
+                                    [](const auto& count) { return count.load() == 0; });
+      if (!removed || expire_cursor.empty()) idle = none ? kLongIdleTicks : kIdleTicks;
     }
     lock.lock();
   }

@@ -144,6 +144,7 @@ class Engine {
   std::unique_ptr<rocksdb::Iterator> scan(Cf cf, std::string_view begin, std::string_view end,
                                           const ReadView* view = nullptr);
   ReadView snapshot();  // taken inside the gate: exact seq
+  ReadView peek();      // not inside the gate, so it waits for no writer; has no seq (0)
 
   // ---- writing
   // Commits a client's write; returns its seq (or the last one, for an empty txn). kRefused: a slot

@@ -52,6 +52,8 @@ rocksdb::ColumnFamilyOptions family_options(const EngineOptions& options, Cf fam
   rocksdb::ColumnFamilyOptions out;
   out.write_buffer_size = family == Cf::kSys ? 1UL << 20 : options.write_buffer_bytes;
   out.max_write_buffer_number = 3;
+  out.memtable_whole_key_filtering = true;  // most lookups of a key not written lately end here
+  out.memtable_prefix_bloom_size_ratio = 0.05;
   out.target_file_size_base = options.write_buffer_bytes;
   out.max_bytes_for_level_base = 4 * options.write_buffer_bytes;
   out.level_compaction_dynamic_level_bytes = true;
@@ -112,8 +114,8 @@ Status Engine::State::open_db() {
   return Status::ok();
 }
 
-// A collection that is dead at the compaction's start is dead to everybody who reads a later moment;
-// while somebody still reads an earlier one, nothing is said.
+// A collection that is dead at the compaction's start is dead to everybody who reads a later
+// moment; while somebody still reads an earlier one, nothing is said.
 std::unique_ptr<MetaSource> Engine::State::open_meta_source() {
   class Source : public MetaSource {
    public:
@@ -129,8 +131,8 @@ std::unique_ptr<MetaSource> Engine::State::open_meta_source() {
       rocksdb::ReadOptions read;
       read.snapshot = snapshot_;
       const rocksdb::Status status =
-          db_->Get(read, state_.handle(Cf::kMeta),
-                   rocksdb::Slice(meta_key.data(), meta_key.size()), &value_);
+          db_->Get(read, state_.handle(Cf::kMeta), rocksdb::Slice(meta_key.data(), meta_key.size()),
+                   &value_);
       if (status.IsNotFound()) return Answer{};
       Answer answer{true, {}};
       if (!status.ok() || !peek_meta(value_, &answer.meta)) return std::nullopt;

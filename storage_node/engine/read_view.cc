@@ -56,6 +56,13 @@ uint64_t Engine::State::oldest_view() const {
   return views.empty() ? UINT64_MAX : *views.begin();
 }
 
+ReadView Engine::peek() {
+  ReadView view;
+  view.snapshot_ = state_->rocks()->GetSnapshot();
+  view.engine_ = this;
+  return view;
+}
+
 Result<std::optional<std::string>> Engine::get(Cf cf, std::string_view key, const ReadView* view) {
   rocksdb::ReadOptions read;
   if (view != nullptr) read.snapshot = view->raw();

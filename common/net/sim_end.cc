@@ -109,9 +109,9 @@ std::string& SimEnd::output() {
 
 void SimEnd::flush() {
   if (state_ != State::kOpen || loop_ == nullptr) return;
-  was_high_ |= out_.size() > high;
+  was_high_ |= unsent() > high;
   const SimEndPtr peer = other();
-  size_t room = out_.size();
+  size_t room = unsent();
   const bool heard = peer != nullptr && peer->open();
   if (heard) {
     room = std::min(room,
@@ -119,16 +119,17 @@ void SimEnd::flush() {
   }
   for (size_t at = 0; heard && at < room;) {
     const size_t size = core_->chunk(room - at);
-    peer->arrive(out_.substr(at, size));
+    peer->arrive(out_.substr(sent_ + at, size));
     at += size;
   }
   bytes_out += room;
-  out_.erase(0, room);
+  sent_ += room;
+  if (sent_ * 2 >= out_.size()) out_.erase(0, std::exchange(sent_, 0));
   if (closing_) {
     if (out_.empty()) shut();
     return;
   }
-  if (was_high_ && out_.size() <= low) {
+  if (was_high_ && unsent() <= low) {
     was_high_ = false;
     if (handler_ != nullptr) handler_->on_drained();
   }

@@ -165,7 +165,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   uint64_t bytes_out = 0;
   TimerId timer = 0;
   bool to_send = false;
-  size_t unsent() const { return state_ == State::kClosed ? 0 : out_.size(); }
+  size_t unsent() const { return state_ == State::kClosed ? 0 : out_.size() - sent_; }
 
  private:
   enum class State { kConnecting, kOpen, kClosed };
@@ -192,6 +192,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   bool owned_ = false;
   bool was_high_ = false;
   std::string out_;
+  size_t sent_ = 0;  // of out_
   std::string in_;
   std::string scrap_;
   std::deque<Segment> arriving_;

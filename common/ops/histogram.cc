@@ -22,13 +22,19 @@ int64_t upper_bound_of(size_t bucket, int bits) {
   return static_cast<int64_t>(((part + 1) << shift) - 1);
 }
 
+// The mean of absurd values may be wrong, never the program.
+int64_t saturating_sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 }  // namespace
 
 void Histogram::record(int64_t value) {
   value = std::max<int64_t>(value, 0);
   ++buckets_[bucket_of(static_cast<uint64_t>(value), kSubBits)];
   ++count_;
-  sum_ += value;
+  sum_ = saturating_sum(sum_, value);
   min_ = std::min(min_, value);
   max_ = std::max(max_, value);
 }
@@ -36,7 +42,7 @@ void Histogram::record(int64_t value) {
 void Histogram::merge(const Histogram& other) {
   for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
   count_ += other.count_;
-  sum_ += other.sum_;
+  sum_ = saturating_sum(sum_, other.sum_);
   min_ = std::min(min_, other.min_);
   max_ = std::max(max_, other.max_);
 }

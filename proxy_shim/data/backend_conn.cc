@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kUnsentHigh = 4UL << 20;  // beyond it, clients that send here are not read
 constexpr size_t kUnsentLow = 1UL << 20;
 constexpr size_t kPieceBytes = 16UL << 10;  // an unfinished reply is passed on from this size
+constexpr int64_t kOverdueGraceUs = 10'000;
 constexpr int64_t kRedialFirstUs = 10'000;
 constexpr int64_t kRedialMaxUs = 1'000'000;
 }  // namespace
@@ -123,6 +124,7 @@ size_t BackendConn::read_handshake(std::string_view unread) {
 
 size_t BackendConn::on_data(std::string_view unread) {
   worker_.touch_clock();
+  last_heard_us_ = worker_.now_us();
   size_t used = 0;
   if (state_ == State::kHandshake) {
     used = read_handshake(unread);
@@ -156,13 +158,11 @@ size_t BackendConn::on_data(std::string_view unread) {
 size_t BackendConn::pass_front(std::string_view scanned) {
   if (!worker_.pass_piece(head_, scanned)) return 0;
   parser_.drop_prefix(scanned.size());
-  last_answer_us_ = worker_.now_us();
   return scanned.size();
 }
 
 void BackendConn::answer(std::string_view reply) {
   Pending* record = pop();
-  last_answer_us_ = worker_.now_us();
   if (record->is_write) worker_.ledger().answered(*record);
   worker_.complete(record, reply);
 }
@@ -186,6 +186,7 @@ void BackendConn::fail(const std::string& why) {
   state_ = State::kBackoff;
   waiting_ = std::string();
   handshake_left_ = 0;
+  is_overdue_ = false;
   parser_ = ReplyParser();
   if (failures_ == 0 || head_ != nullptr) {
     worker_.log().warning(cat(name(), " db ", db_, ": ", why));
@@ -235,15 +236,23 @@ void BackendConn::arm_timeout(int64_t delay_us) {
 }
 
 void BackendConn::check_timeout() {
-  if (head_ == nullptr) return;
-  worker_.touch_clock();
-  const int64_t limit = worker_.options().backend_timeout_ms * 1000;
-  const int64_t age = worker_.now_us() - std::max(head_->sent_us, last_answer_us_);
-  if (age >= limit) {
-    fail(cat("no answer within ", limit / 1000, " ms"));
+  if (head_ == nullptr) {
+    is_overdue_ = false;
     return;
   }
-  arm_timeout(limit - age);
+  worker_.touch_clock();
+  const int64_t limit = worker_.options().backend_timeout_ms * 1000;
+  const int64_t age = worker_.now_us() - std::max(head_->sent_us, last_heard_us_);
+  if (age < limit) {
+    is_overdue_ = false;
+    arm_timeout(limit - age);
+  } else if (!is_overdue_) {
+    // If this process itself stood still, the answer may be in the socket: read first.
+    is_overdue_ = true;
+    arm_timeout(kOverdueGraceUs);
+  } else {
+    fail(cat("no answer within ", limit / 1000, " ms"));
+  }
 }
 
 void BackendConn::retire() {

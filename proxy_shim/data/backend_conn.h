@@ -65,7 +65,8 @@ class BackendConn final : public StreamHandler {
   Pending* tail_ = nullptr;
   std::string waiting_;  // requests taken before the connection was ready
   int handshake_left_ = 0;
-  int64_t last_answer_us_ = 0;  // the timeout is for silence while something is asked
+  int64_t last_heard_us_ = 0;  // the timeout is for silence while something is asked
+  bool is_overdue_ = false;
   int failures_ = 0;
   bool congested_ = false;
   bool retired_ = false;

@@ -42,7 +42,8 @@ MigrationCall::MigrationCall(Loop& loop, Slot& slot, int database, size_t seed,
       database_(database),
       seed_(seed),
       semi_async_(slot.as_filled.forward_method == 1),
-      job_(std::move(job)) {
+      job_(std::move(job)),
+      life_(job_->router_.life()) {
   if (semi_async_) {
     request_ = wrapper_request(piece);
   } else {
@@ -53,6 +54,7 @@ MigrationCall::MigrationCall(Loop& loop, Slot& slot, int database, size_t seed,
 }
 
 void MigrationCall::ask() {
+  if (life_.expired()) return;
   slot_.migrate_from->conn(database_, seed_).send(request_, shared_from_this());
 }
 

@@ -35,6 +35,7 @@ class MigrationCall final : public Call, public std::enable_shared_from_this<Mig
   const size_t seed_;
   const bool semi_async_;
   std::shared_ptr<Job> job_;
+  const std::weak_ptr<void> life_;  // of the router, and so of slot_
   std::string request_;
   int asked_ = 0;
 };

@@ -60,12 +60,21 @@ void Router::fill(std::vector<SlotFill> slots, std::function<void(Status)> done)
   if (tasks_.size() == 1) tasks_.front()();
 }
 
-void Router::run_next() {
-  // Not at once: the caller may be inside the task that ends here.
-  loop_.post([this] {
-    tasks_.pop_front();
-    if (!tasks_.empty()) tasks_.front()();
+// Runs a step on the next turn: the caller may be inside a task, or inside a connection that the
+// step closes.
+void Router::later(void (Router::*step)()) {
+  loop_.post([this, step, life = life()] {
+    if (!life.expired()) (this->*step)();
   });
+}
+
+void Router::run_next() {
+  later(&Router::end_task);
+}
+
+void Router::end_task() {
+  tasks_.pop_front();
+  if (!tasks_.empty()) tasks_.front()();
 }
 
 void Router::fill_step() {
@@ -83,8 +92,7 @@ void Router::fill_step() {
     Slot& target = slot(next.id);
     target.held = true;
     if (!target.drained()) {
-      // Posted, because the last reply is being handled by a connection that may now be closed.
-      target.on_drained = [this] { loop_.post([this] { fill_step(); }); };
+      target.on_drained = [this] { later(&Router::fill_step); };
       return;
     }
     apply(target, next);

@@ -40,10 +40,15 @@ class Router {
   void keep(std::shared_ptr<void> job) { jobs_.insert(std::move(job)); }
   void forget(const std::shared_ptr<void>& job) { jobs_.erase(job); }
 
+  // Expires with the router: what a timer or posted call has to look at first.
+  std::weak_ptr<void> life() const { return life_; }
+
  private:
   using Pool = std::map<std::string, std::unique_ptr<SharedBackend>>;
 
+  void later(void (Router::*step)());
   void run_next();
+  void end_task();
   void fill_step();
   void apply(Slot& slot, const SlotFill& fill);
   SharedBackend* retain(Pool& pool, const std::string& address);
@@ -52,6 +57,7 @@ class Router {
 
   Loop& loop_;
   const ProxyOptions& options_;
+  const std::shared_ptr<void> life_ = std::make_shared<char>();
   Random random_;
   std::array<Slot, kSlots> slots_;
   Pool primary_;

@@ -59,7 +59,7 @@ void scan_collection(
     uint64_t next = 0;
     std::string entries;
     {
-      ArrayReply reply(entries);
+      ArrayReply reply(keys, entries);
       int64_t seen = 0;
       for (Cursor at = collection.scan(Cf::kData, from); at.valid(); at.next()) {
         if (seen++ == options.count) {

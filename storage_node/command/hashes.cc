@@ -83,7 +83,7 @@ void reply_all(CommandContext& ctx, unsigned parts) {
   auto key = args.next();
   run(ctx, args, Reads::kMany, [&](KeyTxn& keys) {
     Collection& hash = keys.open(key, KeyType::kHash);
-    ArrayReply reply(ctx.out);
+    ArrayReply reply(keys, ctx.out);
     for (Cursor at = hash.scan(); at.valid(); at.next()) {
       if ((parts & kFields) != 0) reply.bulk(at.suffix());
       if ((parts & kValues) != 0) reply.bulk(at.value());

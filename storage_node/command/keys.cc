@@ -264,13 +264,16 @@ void cmd_keys(CommandContext& ctx) {
   const std::string_view pattern = ctx.argv[1];
   std::string found;
   Result<std::string> walked = std::string();
+  bool full = false;
   {
     ArrayReply reply(found);
     walked = walk_keys(ctx, begin, end, INT64_MAX, [&](std::string_view key, const MetaFields&) {
       if (pattern == "*" || glob_match(pattern, key)) reply.bulk(key);
-      return true;
+      return !reply.full();
     });
+    full = reply.full();
   }
+  if (full) return reply_error(ctx.out, kReplyTooLarge);
   if (!walked) return reply_error(ctx.out, walked.status());
   ctx.out.append(found);
 }

@@ -85,7 +85,7 @@ void lrange(CommandContext& ctx) {
   int64_t stop = args.next_int();
   run(ctx, args, Reads::kMany, [&](KeyTxn& keys) {
     Collection& list = keys.open(key, KeyType::kList);
-    ArrayReply reply(ctx.out);
+    ArrayReply reply(keys, ctx.out);
     auto range = clip_range(list.size(), start, stop);
     if (range) list_range(list, *range, [&](std::string_view element) { reply.bulk(element); });
   });

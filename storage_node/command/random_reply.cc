@@ -45,7 +45,7 @@ void reply_random(CommandContext& ctx, KeyType type, std::string_view value_word
       auto drawn = sample_distinct(collection, 1, random);
       return drawn.empty() ? resp::nil(ctx.out) : resp::bulk(ctx.out, drawn[0].field);
     }
-    ArrayReply reply(ctx.out);
+    ArrayReply reply(keys, ctx.out);
     if (*query.count >= 0) {
       auto drawn = sample_distinct(collection, static_cast<uint64_t>(*query.count), random);
       for (const Entry& entry : drawn) append(reply, entry, query.with_value);

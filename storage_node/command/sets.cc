@@ -43,7 +43,7 @@ void smembers(CommandContext& ctx) {
   auto key = args.next();
   run(ctx, args, Reads::kMany, [&](KeyTxn& keys) {
     Collection& set = keys.open(key, KeyType::kSet);
-    ArrayReply reply(ctx.out);
+    ArrayReply reply(keys, ctx.out);
     for (Cursor at = set.scan(); at.valid(); at.next()) reply.bulk(at.suffix());
   });
 }

@@ -48,7 +48,7 @@ void Cursor::prev() {
 }
 
 void Cursor::settle() {
-  valid_ = it_->Valid();
+  valid_ = it_->Valid() && keys_->ok();
   if (valid_ || it_->status().ok()) return;
   keys_->fail(Status::io(cat("reading stored data failed: ", it_->status().ToString())));
 }
@@ -57,7 +57,7 @@ KeyTxn::KeyTxn(Engine& engine, int db) : engine_(engine), db_(db) {}
 KeyTxn::~KeyTxn() = default;
 
 void KeyTxn::pin() {
-  view_.emplace(engine_.snapshot());
+  view_.emplace(engine_.peek());
 }
 
 Loaded KeyTxn::load(std::string_view key) {

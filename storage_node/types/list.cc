@@ -17,35 +17,37 @@ std::optional<uint64_t> position_of(const Collection& list, int64_t index) {
   return list.head() + static_cast<uint64_t>(index);
 }
 
-std::vector<std::string> load_elements(Collection& list) {
+// Elements at the indexes [first, last_plus_one).
+std::vector<std::string> load(Collection& list, uint64_t first, uint64_t last_plus_one) {
   std::vector<std::string> elements;
-  if (!list.exists()) return elements;
-  elements.reserve(list.size());
-  list_range(list, {0, list.size() - 1},
+  if (first >= last_plus_one) return elements;
+  elements.reserve(last_plus_one - first);
+  list_range(list, {first, last_plus_one - 1},
              [&](std::string_view element) { elements.emplace_back(element); });
   return elements;
 }
 
-// Rewrites the shorter side so that `elements` (what the list shall be) starts at the same head or
-// ends at the same tail. `same_front` and `same_back` elements at the ends are already in place.
-void store_elements(Collection& list, const std::vector<std::string>& elements, size_t same_front,
-                    size_t same_back) {
-  uint64_t head = list.head();
-  uint64_t tail = list.tail();
-  size_t size = elements.size();
-  if (same_front >= same_back) {
-    for (size_t i = same_front; i < size; ++i) {
-      list.put(list_position_key(head + i), elements[i]);
+void put_run(Collection& list, uint64_t position, const std::vector<std::string>& elements) {
+  for (const auto& element : elements) list.put(list_position_key(position++), element);
+}
+
+void erase_run(Collection& list, uint64_t position, uint64_t end) {
+  for (; position < end; ++position) list.erase(list_position_key(position));
+}
+
+// Drops what is at the indexes `hits` (ascending) of a run that begins at index `first`.
+void drop(std::vector<std::string>& run, uint64_t first, const std::vector<int64_t>& hits) {
+  size_t kept = 0;
+  size_t hit = 0;
+  for (size_t i = 0; i < run.size(); ++i) {
+    if (hit < hits.size() && static_cast<uint64_t>(hits[hit]) == first + i) {
+      ++hit;
+    } else {
+      if (kept != i) run[kept] = std::move(run[i]);
+      ++kept;
     }
-    for (uint64_t p = head + size; p < tail; ++p) list.erase(list_position_key(p));
-    list.set_ends(head, head + size);
-    return;
   }
-  for (size_t i = 0; i < size - same_back; ++i) {
-    list.put(list_position_key(tail - size + i), elements[i]);
-  }
-  for (uint64_t p = head; p < tail - size; ++p) list.erase(list_position_key(p));
-  list.set_ends(tail - size, tail);
+  run.resize(kept);
 }
 
 }  // namespace
@@ -114,43 +116,48 @@ void list_trim(Collection& list, int64_t start, int64_t stop) {
 }
 
 uint64_t list_remove(Collection& list, int64_t count, std::string_view element) {
-  std::vector<std::string> before = load_elements(list);
-  uint64_t wanted = count == 0  ? before.size()
-                    : count < 0 ? 0 - static_cast<uint64_t>(count)
-                                : static_cast<uint64_t>(count);
-  std::vector<size_t> hits;
-  for (size_t i = 0; i < before.size() && hits.size() < wanted; ++i) {
-    size_t at = count < 0 ? before.size() - 1 - i : i;
-    if (before[at] == element) hits.push_back(at);
-  }
+  if (!list.exists()) return 0;
+  uint64_t wanted = count < 0 ? 0 - static_cast<uint64_t>(count) : static_cast<uint64_t>(count);
+  auto hits = list_positions(list, element, {.rank = count < 0 ? -1 : 1, .count = wanted});
   if (hits.empty()) return 0;
   std::sort(hits.begin(), hits.end());
-  size_t same_front = hits.front();
-  size_t same_back = before.size() - 1 - hits.back();
-  std::vector<std::string> after;
-  after.reserve(before.size() - hits.size());
-  for (size_t i = 0, hit = 0; i < before.size(); ++i) {
-    if (hit < hits.size() && hits[hit] == i) {
-      ++hit;
-    } else {
-      after.push_back(std::move(before[i]));
-    }
+  uint64_t first = static_cast<uint64_t>(hits.front());
+  uint64_t behind = static_cast<uint64_t>(hits.back()) + 1;
+  uint64_t head = list.head();
+  uint64_t tail = list.tail();
+  // The shorter side moves into the gaps.
+  if (list.size() - first <= behind) {
+    auto run = load(list, first, list.size());
+    drop(run, first, hits);
+    put_run(list, head + first, run);
+    erase_run(list, tail - hits.size(), tail);
+    list.set_ends(head, tail - hits.size());
+  } else {
+    auto run = load(list, 0, behind);
+    drop(run, 0, hits);
+    put_run(list, head + hits.size(), run);
+    erase_run(list, head, head + hits.size());
+    list.set_ends(head + hits.size(), tail);
   }
-  store_elements(list, after, same_front, same_back);
   return hits.size();
 }
 
 int64_t list_insert(Collection& list, bool before, std::string_view pivot,
                     std::string_view element) {
-  std::vector<std::string> elements = load_elements(list);
-  auto found = std::find(elements.begin(), elements.end(), pivot);
-  if (found == elements.end()) return -1;
-  if (!before) ++found;
-  size_t at = static_cast<size_t>(found - elements.begin());
-  size_t same_back = elements.size() - at;
-  elements.insert(found, std::string(element));
-  store_elements(list, elements, at, same_back);
-  return static_cast<int64_t>(elements.size());
+  auto found = list_positions(list, pivot, {});
+  if (found.empty()) return -1;
+  uint64_t at = static_cast<uint64_t>(found[0]) + (before ? 0 : 1);
+  uint64_t head = list.head();
+  uint64_t tail = list.tail();
+  if (at <= list.size() / 2) {
+    put_run(list, --head, load(list, 0, at));
+  } else {
+    put_run(list, head + at + 1, load(list, at, list.size()));
+    ++tail;
+  }
+  list.put(list_position_key(head + at), element);
+  list.set_ends(head, tail);
+  return static_cast<int64_t>(list.size());
 }
 
 std::vector<int64_t> list_positions(Collection& list, std::string_view element,

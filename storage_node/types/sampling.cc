@@ -92,7 +92,9 @@ void sample_repeated(Collection& collection, uint64_t count, Random& random,
   if (collection.size() <= kUniformSampleSize || count > collection.size() / 16) {
     std::vector<Entry> entries = all_entries(collection);
     if (entries.empty()) return;
-    for (uint64_t i = 0; i < count; ++i) take(entries[random.below(entries.size())]);
+    for (uint64_t i = 0; i < count && collection.keys().ok(); ++i) {
+      take(entries[random.below(entries.size())]);
+    }
     return;
   }
   for (uint64_t i = 0; i < count && collection.keys().ok(); ++i) take(descend(collection, random));

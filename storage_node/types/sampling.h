@@ -26,7 +26,8 @@ inline constexpr uint64_t kUniformSampleSize = 2048;  // entries; up to this eve
 
 // `count` different entries in random order, or all if there are not more.
 std::vector<Entry> sample_distinct(Collection& collection, uint64_t count, Random& random);
-// Calls `take` `count` times, each time with an entry drawn from all.
+// Calls `take` `count` times, each time with an entry drawn from all; ends early if the command
+// fails.
 void sample_repeated(Collection& collection, uint64_t count, Random& random,
                      const std::function<void(const Entry&)>& take);
 

@@ -151,7 +151,7 @@ struct Engine::State {
   uint64_t oldest_view() const;  // RocksDB's sequence of the oldest live ReadView; UINT64_MAX: none
   Status reserve_versions(uint64_t up_to);  // version_mutex held
   // slot_files.cc
-  Status wipe_slot(Engine& engine, int slot);
+  Result<bool> wipe_slot(Engine& engine, int slot);  // true: something was there
   Status ingest(const std::vector<std::pair<Cf, std::string>>& files);
   Result<uint64_t> recount_slot(Engine& engine, int slot);
   // background.cc

@@ -34,6 +34,7 @@ rocksdb::DBOptions db_options(const EngineOptions& options) {
   db.WAL_ttl_seconds = static_cast<uint64_t>(options.wal_keep_seconds);
   db.WAL_size_limit_MB = std::max<uint64_t>(1, options.wal_keep_bytes >> 20);
   db.max_total_wal_size = 4 * options.write_buffer_bytes;
+  db.db_write_buffer_size = 4 * options.write_buffer_bytes;
   db.max_background_jobs = std::max(2, options.background_threads);
   db.max_open_files = 2048;
   db.keep_log_file_num = 4;

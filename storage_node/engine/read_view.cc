@@ -38,29 +38,26 @@ ReadView::ReadView(ReadView&& other) noexcept
       seq_(other.seq_) {}
 
 ReadView Engine::snapshot() {
-  ReadView view;
   const std::lock_guard lock(state_->gate);
-  {
-    // One step for compactions: a view they do not see in the list is younger than their own snapshot.
-    const std::lock_guard views_lock(state_->views_mutex);
-    view.snapshot_ = state_->rocks()->GetSnapshot();
-    state_->views.insert(view.snapshot_->GetSequenceNumber());
-  }
-  view.engine_ = this;
+  ReadView view = peek();
   view.seq_ = state_->last_seq;
+  return view;
+}
+
+ReadView Engine::peek() {
+  ReadView view;
+  // One step for compactions: a view they do not see in the list is younger than their own
+  // snapshot.
+  const std::lock_guard lock(state_->views_mutex);
+  view.snapshot_ = state_->rocks()->GetSnapshot();
+  view.engine_ = this;
+  state_->views.insert(view.snapshot_->GetSequenceNumber());
   return view;
 }
 
 uint64_t Engine::State::oldest_view() const {
   const std::lock_guard lock(views_mutex);
   return views.empty() ? UINT64_MAX : *views.begin();
-}
-
-ReadView Engine::peek() {
-  ReadView view;
-  view.snapshot_ = state_->rocks()->GetSnapshot();
-  view.engine_ = this;
-  return view;
 }
 
 Result<std::optional<std::string>> Engine::get(Cf cf, std::string_view key, const ReadView* view) {

@@ -90,7 +90,7 @@ Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
   return Status::ok();
 }
 
-Status Engine::State::wipe_slot(Engine& engine, int slot) {
+Result<bool> Engine::State::wipe_slot(Engine& engine, int slot) {
   rocksdb::WriteBatch batch;
   for (const Cf cf : kSlotFamilies) {
     for (int db = 0; db < kDbCount; ++db) {
@@ -99,10 +99,12 @@ Status Engine::State::wipe_slot(Engine& engine, int slot) {
       if (engine.scan(cf, begin, end)->Valid()) batch.DeleteRange(handle(cf), begin, end);
     }
   }
-  if (batch.Count() == 0) return Status::ok();
+  if (batch.Count() == 0) return false;
   const std::lock_guard lock(gate);
-  Status space = check_disk();
-  return space ? write_batch(batch, false) : space;
+  Status done = check_disk();
+  if (done) done = write_batch(batch, false);
+  if (!done) return done;
+  return true;
 }
 
 Status Engine::State::ingest(const std::vector<std::pair<Cf, std::string>>& files) {
@@ -147,8 +149,9 @@ Result<uint64_t> Engine::State::recount_slot(Engine& engine, int slot) {
 Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
                             const SysRecords& sys, std::optional<uint64_t> as_seq) {
   State& s = *state_;
-  Status done = s.wipe_slot(*this, slot);
-  if (done) done = s.ingest(files);
+  const Result<bool> wiped = s.wipe_slot(*this, slot);
+  if (!wiped) return wiped.status();
+  Status done = s.ingest(files);
   if (!done) return done;
   const Result<uint64_t> newest = s.recount_slot(*this, slot);
   if (!newest) return newest.status();
@@ -165,7 +168,9 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
     s.add_sys(batch, sys);
     const SlotSet slots = SlotSet::of(slot);
     const int64_t now = s.own_now_ms();
-    done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, true);
+    // An empty slot that was empty before needs no fsync: at worst it is copied again.
+    const bool synced = *wiped || !files.empty();
+    done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, synced);
     if (!done) return done;
     s.slot_seq[static_cast<size_t>(slot)] = seq;
     if (s.wants_backlog()) s.remember({seq, now, LogEntry::Kind::kReload, slots, nullptr});

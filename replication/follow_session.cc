@@ -229,7 +229,9 @@ void FollowSession::said(const wire::NewHistory& message, Actions& out) {
   out.emplace_back(follow::AdoptHistory{history});
 }
 
-void FollowSession::said(const wire::Ping&, Actions&) {}
+void FollowSession::said(const wire::Ping& message, Actions& out) {
+  if (state_ == State::kStreaming) out.emplace_back(follow::MasterTime{message.time_ms});
+}
 
 void FollowSession::said(const wire::Lost& message, Actions& out) {
   fail(Fail::Kind::kCopyAgain, Status::unavailable(message.text), out);

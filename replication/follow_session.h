@@ -99,12 +99,15 @@ struct Apply {
 struct AdoptHistory {
   History history;
 };
+struct MasterTime {  // the master's clock, in step with the stream
+  int64_t time_ms = 0;
+};
 struct Fail {
   Status why;
   enum class Kind { kRetry, kFinal, kCopyAgain } kind = Kind::kRetry;
 };
-using Action =
-    std::variant<Send, Accepted, StoreChunk, StoreSlot, BeginStream, Apply, AdoptHistory, Fail>;
+using Action = std::variant<Send, Accepted, StoreChunk, StoreSlot, BeginStream, Apply, AdoptHistory,
+                            MasterTime, Fail>;
 
 }  // namespace follow
 

@@ -59,10 +59,8 @@ Feed::~Feed() {
 
 void Feed::start(wire::Sync sync) {
   // From here on the backlog is kept in memory and every commit wakes us.
-  std::weak_ptr<Feed> weak = weak_from_this();
-  subscription_ = state_.engine.subscribe([weak](uint64_t) {
-    if (auto feed = weak.lock()) feed->wake();
-  });
+  wake_ = std::make_shared<FeedWake>(loop_, weak_from_this());
+  subscription_ = state_.engine.subscribe([wake = wake_](uint64_t) { post_wake(wake); });
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   feed::Asked asked;
   asked.last_seq = state_.engine.last_seq();
@@ -84,14 +82,16 @@ void Feed::start(wire::Sync sync) {
   step(asked);
 }
 
-// Commits come by the ten thousand a second; one post is enough for all of them until it has run.
 void Feed::wake() {
-  if (woken_.exchange(true)) return;
-  loop_.post([weak = weak_from_this()] {
-    auto feed = weak.lock();
-    if (!feed) return;
-    feed->woken_.store(false);
-    feed->step(feed::LogMoved{});
+  post_wake(wake_);
+}
+
+// Commits come by the ten thousand a second; one post is enough for all of them until it has run.
+void Feed::post_wake(const std::shared_ptr<FeedWake>& wake) {
+  if (!wake || wake->posted.exchange(true)) return;
+  wake->loop.post([wake] {
+    wake->posted.store(false);
+    if (auto feed = wake->feed.lock()) feed->step(feed::LogMoved{});
   });
 }
 

@@ -41,6 +41,16 @@ struct FeedOptions {
   size_t copy_bytes_per_second = 0;  // 0: no limit
 };
 
+class Feed;
+
+// What a commit touches. Not the feed itself: a committing thread must never come to hold the last
+// reference to a feed, which belongs to its loop.
+struct FeedWake {
+  Loop& loop;
+  std::weak_ptr<Feed> feed;  // locked on the loop only
+  std::atomic<bool> posted{false};
+};
+
 class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
  public:
   static constexpr size_t kUnsentMax = 4UL << 20;
@@ -63,6 +73,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void on_closed(const Status& why) override;
 
  private:
+  static void post_wake(const std::shared_ptr<FeedWake>& wake);
   void step(const feed::Event& event);
   void carry_out(const feed::Action& action);
   void read_log(uint64_t after);
@@ -85,7 +96,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   uint64_t histories_seen_ = 0;
   uint64_t generation_ = 0;
   int subscription_ = 0;
-  std::atomic<bool> woken_{false};
+  std::shared_ptr<FeedWake> wake_;
   bool over_ = false;
   int held_chunks_ = 0;  // written, but the socket is behind: released when it drains
   TimerId tick_timer_ = 0;

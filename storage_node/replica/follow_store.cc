@@ -166,12 +166,16 @@ Status FollowStore::apply(const follow::Apply& apply) {
   Status done = source.full ? apply_mirror(apply) : apply_slots(apply);
   if (!done) return done;
   if (apply.version != 0) state_.engine.raise_version(apply.version);
-  if (apply.time_ms > told_time_ms_) {
-    told_time_ms_ = apply.time_ms;
-    state_.engine.raise_master_time(apply.time_ms, source.positions.slots());
-  }
+  master_time(apply.time_ms);
   source.master_seq = std::max(source.master_seq, apply.to);
   return done;
+}
+
+// Keys of followed slots expire by it, so it must go on while nobody writes.
+void FollowStore::master_time(int64_t time_ms) {
+  if (time_ms <= told_time_ms_) return;
+  told_time_ms_ = time_ms;
+  state_.engine.raise_master_time(time_ms, source_->positions.slots());
 }
 
 Status FollowStore::apply_mirror(const follow::Apply& apply) {

@@ -35,6 +35,7 @@ class FollowStore {
   void stored(const wire::CopyDone& done, std::optional<uint64_t> reload_seq);
   Status begin_stream(uint64_t seq);
   Status apply(const follow::Apply& apply);
+  void master_time(int64_t time_ms);
   Status adopt(const History& history);
   // The stream position, if it moved since it was last saved: frames without data are not worth a
   // batch.

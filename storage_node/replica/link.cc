@@ -201,6 +201,8 @@ void Link::carry_out(follow::Action& action, Lock& lock) {
   } else if (auto* adopt = std::get_if<follow::AdoptHistory>(&action)) {
     done = store_.adopt(adopt->history);
     state_.positions_moved();
+  } else if (auto* time = std::get_if<follow::MasterTime>(&action)) {
+    store_.master_time(time->time_ms);
   } else if (auto* fail = std::get_if<follow::Fail>(&action)) {
     return failed(*fail);
   }

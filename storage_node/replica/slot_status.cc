@@ -90,7 +90,8 @@ CopyNumbers copy_numbers(const Source& source, int64_t now_us) {
 // One line a link, of our own: everything about it.
 std::string link_line(const ReplicaState& state, const Source& source, int number) {
   CopyNumbers numbers = copy_numbers(source, state.clock.mono_us());
-  uint64_t applied = source.positions.streaming() ? source.positions.stream() : 0;
+  uint64_t applied = source.positions.streaming() ? source.positions.stream()
+                                                  : source.positions.lowest().value_or(0);
   uint64_t lag = source.master_seq > applied ? source.master_seq - applied : 0;
   return cat("slotferry_link", number, ":master=", source.master.text(),
              ",state=", link_name(source.link), ",applied=", applied,
@@ -163,6 +164,7 @@ std::string slot_info_text(const ReplicaState& state, const std::vector<FeedRepo
 }
 
 std::string replication_info_text(const ReplicaState& state, const std::vector<FeedReport>& feeds) {
+  uint64_t oldest = state.engine.oldest_seq();  // looks at files: not under the mutex
   const std::lock_guard lock(state.mutex);
   uint64_t seq = state.engine.last_seq();
   std::string history = state.histories.current();
@@ -203,12 +205,11 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
     if (error.empty() && !one->error.empty() && one->link != Source::Link::kUp) error = one->error;
   }
   if (!state.sources.empty()) out += error_line(error);
-  out += cat("slotferry_history:", history, "\r\nslotferry_seq:", seq,
-             "\r\nslotferry_oldest_seq:", state.engine.oldest_seq(),
-             "\r\nslotferry_followed_slots:", followed.empty() ? "-" : followed.text(),
-             "\r\nslotferry_replicas:", partial_count, "\r\nslotferry_links:", links, "\r\n",
-             link_lines, partial, "db0:binlog_offset=", binlog_offset(whole ? seq : 0),
-             ",safety_purge=none\r\n");
+  out += cat(
+      "slotferry_history:", history, "\r\nslotferry_seq:", seq, "\r\nslotferry_oldest_seq:", oldest,
+      "\r\nslotferry_followed_slots:", followed.empty() ? "-" : followed.text(),
+      "\r\nslotferry_replicas:", partial_count, "\r\nslotferry_links:", links, "\r\n", link_lines,
+      partial, "db0:binlog_offset=", binlog_offset(whole ? seq : 0), ",safety_purge=none\r\n");
   return out;
 }
 

@@ -105,6 +105,12 @@ Status cut_round(MoveContext& context, PermitLoop& permits, const Tally& tally, 
   const bool whole = context.plan.unit == CutUnit::kPlan;
   const SlotSet batch = whole ? tally.ready : first_of(tally.ready, kBatch);
   const Status settled = wait_settled(context, batch);
+  if (settled.code() == Code::kRefused) {
+    // An attempt of a run killed before may have switched some of them since they were counted.
+    const auto now = tally_slots(context, batch);
+    if (!now) return now.status();
+    if (!(now->ready == batch)) return Status::ok();
+  }
   if (!settled) return settled;
   const Status cut = switch_batch(context, batch, why);
   if (!cut && why->empty()) *why = cut.text();

@@ -110,6 +110,8 @@ class CutoverMachine {
     std::string why;
   };
   void owe(const Debts& debts, uint64_t epoch);
+  // Handed back: a reverse link would only be in the way of the cleanup.
+  void forgive_link() { link_owed_ = false; }
 
   SlotPhase phase() const { return phase_; }
   uint64_t epoch() const { return epoch_; }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kForecastMs = 1'000;   // timeout of the forecast's questions
 constexpr int64_t kRoomMin = 64L << 20;  // bytes free where the owner record goes
+constexpr int64_t kDebtPassMs = 1'000;   // of one round over what is owed
 constexpr int64_t kDebtGapMsMin = 200;
 constexpr int64_t kDebtGapMsMax = 5'000;
 constexpr int64_t kIdleLookMs = 1'000;
@@ -181,9 +182,18 @@ void CutoverRunner::queue_automatic_locked() {
   }
 }
 
+bool CutoverRunner::is_stopping() {
+  std::lock_guard guard(mutex_);
+  return stopping_;
+}
+
 void CutoverRunner::pay_debts() {
   bool left = false;
+  const int64_t enough = ports_.clock->mono_us() + kDebtPassMs * 1000;
   for (auto& [first, machine] : machines_) {
+    // Servers that do not answer must not hold up the queue, nor a stop.
+    if (left && (ports_.clock->mono_us() > enough || is_stopping())) break;
+    if (ports_.board->row(first).phase == SlotPhase::kFinal) machine->forgive_link();
     if (!machine->owes()) continue;
     const SlotSet slots =
         ports_.plan->unit == CutUnit::kPlan ? ports_.plan->slots : SlotSet::of(first);
@@ -287,7 +297,7 @@ CutoverRunner::Verdict CutoverRunner::run_job(Job& job, UnitResult* result) {
     debt_gap_ms_ = kDebtGapMsMin;
     debts_due_us_ = ports_.clock->mono_us() + debt_gap_ms_ * 1000;
   }
-  pace(run.hold_us());
+  pace(run.let_go_us(), run.hold_us());
   const bool again = machine.phase() == SlotPhase::kOld && job.attempts < options_.attempts_max &&
                      machine.reason() != "aborted by the operator";
   return again ? Verdict::kAgain : Verdict::kDone;
@@ -311,10 +321,10 @@ void CutoverRunner::answer(Job& job, UnitResult result) {
 
 // A held slot stalls every slot behind it on a proxy's connection, so the next unit waits until the
 // share of held time is small again, within the gap that the whole move can afford.
-void CutoverRunner::pace(int64_t hold_us) {
+void CutoverRunner::pace(int64_t let_go_us, int64_t hold_us) {
   const int64_t share = std::clamp(options_.hold_share_percent, 1, 100);
   const int64_t gap_us = std::min(hold_us * (100 - share) / share, options_.idle_gap_ms_max * 1000);
-  const int64_t until = ports_.clock->mono_us() + gap_us;
+  const int64_t until = let_go_us + gap_us;
   std::unique_lock lock(mutex_);
   while (!stopping_ && ports_.clock->mono_us() < until) sleep_until(lock, until);
 }

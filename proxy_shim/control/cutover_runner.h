@@ -30,7 +30,7 @@ struct UnitResult {
 struct RunnerOptions {
   int64_t max_pause_ms = 500;
   int hold_share_percent = 5;
-  int64_t idle_gap_ms_max = 50;  // pacing never waits longer between two units
+  int64_t idle_gap_ms_max = 40;  // pacing waits no longer; the next unit's preparation comes on top
   int attempts_max = 6;          // of one unit in one request
   int64_t back_off_ms = 50;      // doubled each time, at most 40 times as long
   std::string state_dir;         // where the owner record goes: no attempt without room for it
@@ -80,11 +80,12 @@ class CutoverRunner {
   void loop();
   bool take_job(std::unique_lock<std::mutex>& lock, Job* job);
   void queue_automatic_locked();
+  bool is_stopping();
   void pay_debts();
   Verdict run_job(Job& job, UnitResult* result);
   bool may_start(const Job& job, CutoverMachine& machine, std::string* why_not, bool* hopeless);
   void answer(Job& job, UnitResult result);
-  void pace(int64_t hold_us);
+  void pace(int64_t let_go_us, int64_t hold_us);
   CutoverMachine& machine_of(const SlotSet& unit);
   bool sleep_until(std::unique_lock<std::mutex>& lock, int64_t us);
   Status check_units(const SlotSet& slots) const;

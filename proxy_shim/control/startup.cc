@@ -15,7 +15,7 @@ SlotVerdict doubt(int slot, const std::string& why) {
 }
 
 SlotVerdict judge_old(int slot, const SlotRecord& record, const SlotReport& old_side,
-                      const SlotReport& new_side, uint64_t marker) {
+                      const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
   if (marker != 0) {
     return doubt(slot,
                  cat("the record says the old side owns it, the new side carries the owner marker "
@@ -25,8 +25,9 @@ SlotVerdict judge_old(int slot, const SlotRecord& record, const SlotReport& old_
   SlotVerdict out;
   const bool fenced = old_side.fence != SlotReport::Fence::kNo;
   out.debts.unfence = fenced || record.attempt != 0;
-  // A promoted new side always has a permanently fenced old one: the fence is made first.
-  out.debts.follow = new_side.master && record.attempt != 0 && fenced;
+  // A promoted new side always has a permanently fenced old one: the fence is made first. Kinds
+  // without such a fence know by their histories whether the new side ever followed.
+  out.debts.follow = new_side.master && record.attempt != 0 && (fenced || !traits.exact_end);
   if (new_side.master && !out.debts.follow) out.text = "the new side does not follow the old one";
   if (!old_side.master) {
     return doubt(slot, "the record says the old side owns it, and there it is a replica");
@@ -83,17 +84,21 @@ void fence_again(const SlotSet& slots, uint64_t epoch, BackendDriver& driver, in
 void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartVerdicts* out,
                const Log& log) {
   const SlotSet follow = with(*out, [](const SlotVerdict& v) { return v.debts.follow; });
+  Status away;  // a server that does not answer is not asked for every slot
   follow.for_each([&](int slot) {
     SlotVerdict& verdict = out->slots[slot];
-    const Status status = driver.follow_again({SlotSet::of(slot), epoch}, {}, timeout_ms);
+    const Status status =
+        away ? driver.follow_again({SlotSet::of(slot), epoch}, {}, timeout_ms) : away;
     verdict.debts.follow = !status;
-    if (status) log.info(cat("slot ", slot, ": the new side follows again"));
-    if (status.code() == Code::kRefused) {
-      verdict =
-          doubt(slot, cat("the record says the old side owns it, and the new side was promoted and "
-                          "will not follow again: ",
-                          status.text()));
-    } else if (!status) {
+    if (status) {
+      log.info(cat("slot ", slot, ": the new side follows again"));
+    } else if (status.code() == Code::kRefused && driver.traits().exact_end) {
+      verdict = doubt(slot, cat("the record says the old side owns it, and the new side was "
+                                "promoted and will not follow again: ",
+                                status.text()));
+    } else {
+      if (status.code() != Code::kRefused) away = status;
+      verdict.debts.follow = status.code() != Code::kRefused;
       verdict.debts.why = verdict.text = cat("new side following again: ", status.text());
     }
   });
@@ -116,7 +121,7 @@ void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartV
 SlotVerdict judge_slot(int slot, const SlotRecord& record, const SlotReport& old_side,
                        const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
   return record.phase == SlotPhase::kOld
-             ? judge_old(slot, record, old_side, new_side, marker)
+             ? judge_old(slot, record, old_side, new_side, traits, marker)
              : judge_new(slot, record, old_side, new_side, traits, marker);
 }
 

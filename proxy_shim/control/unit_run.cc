@@ -226,7 +226,8 @@ Status UnitRun::publish(SlotPhase phase) {
 
 void UnitRun::let_go() {
   if (hold_start_us_ == 0) return;
-  hold_us_ = ports_.clock->mono_us() - hold_start_us_;
+  let_go_us_ = ports_.clock->mono_us();
+  hold_us_ = let_go_us_ - hold_start_us_;
   hold_start_us_ = 0;
   const HoldReport report = ports_.plane->take_hold_report(slots_);
   pause_us_ = report.pause_us;

@@ -66,7 +66,8 @@ class UnitRun {
   const std::string& text() const { return text_; }
   int64_t pause_us() const { return pause_us_; }
   int64_t held() const { return held_; }
-  int64_t hold_us() const { return hold_us_; }  // from publishing HOLD to everything let go
+  int64_t let_go_us() const { return let_go_us_; }  // when, by the clock; 0 if nothing was held
+  int64_t hold_us() const { return hold_us_; }      // from publishing HOLD to everything let go
 
  private:
   using Event = CutEvent;
@@ -100,6 +101,7 @@ class UnitRun {
   int64_t pause_us_ = 0;
   int64_t held_ = 0;
   int64_t hold_us_ = 0;
+  int64_t let_go_us_ = 0;
   std::string pending_interrupt_;
   std::string text_;
 };

@@ -1,0 +1,110 @@
+#include "proxy_shim/control/admin_server.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_client.h"
+#include "tests/unit/proxy_shim/control/fakes.h"
+
+namespace sf {
+namespace {
+
+struct AdminRig {
+  explicit AdminRig(const std::string& password = "") : board(plan), permits(&clock) {
+    store = std::move(*StateStore::open(dir.path(), plan, true, &clock));
+    board.attach(&plane);
+    ports = {&plan, store.get(), &board, &permits, &driver, &plane, &stats, &clock, Log()};
+    RunnerOptions options;
+    options.state_dir = dir.path();
+    options.attempts_max = 1;
+    runner = std::make_unique<CutoverRunner>(ports, options);
+    commands = std::make_unique<AdminCommands>(ports, runner.get(), "0123");
+    AdminOptions admin;
+    admin.password = password;
+    server = std::make_unique<AdminServer>(admin, commands.get(), Log());
+    REQUIRE(server->start().is_ok());
+    runner->start();
+  }
+  ~AdminRig() {
+    runner->stop();
+    server->stop();
+  }
+
+  TempDir dir;
+  SystemClock clock;
+  MovePlan plan = test_plan();
+  std::unique_ptr<StateStore> store;
+  SlotBoard board;
+  Permits permits;
+  FakeDriver driver;
+  FakePlane plane;
+  PauseStats stats;
+  RunPorts ports;
+  std::unique_ptr<CutoverRunner> runner;
+  std::unique_ptr<AdminCommands> commands;
+  std::unique_ptr<AdminServer> server;
+};
+
+TEST_CASE("admin port: password") {
+  AdminRig rig("secret");
+  TestClient client(rig.server->port());
+  CHECK(reply_text(client.call({"SHIM", "STATUS"})).find("NOAUTH") != std::string::npos);
+  CHECK(reply_text(client.call({"AUTH", "wrong"})).find("WRONGPASS") != std::string::npos);
+  CHECK(reply_text(client.call({"SHIM", "STATUS"})).find("NOAUTH") != std::string::npos);
+  CHECK(reply_text(client.call({"AUTH", "secret"})) == "+OK");
+  CHECK(client.call({"SHIM", "STATUS"}).elements.size() == 58);
+  CHECK(reply_text(client.call({"QUIT"})) == "+OK");
+  CHECK(client.is_closed());
+}
+
+TEST_CASE("admin port: a long command holds up its own connection only, and keeps its order") {
+  AdminRig rig;
+  std::atomic<bool> go{false};
+  rig.driver.on_call = [&](const std::string& name) {
+    while (name == "announce" && !go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  TestClient busy(rig.server->port());
+  TestClient other(rig.server->port());
+  CHECK(reply_text(busy.call({"SHIM", "PERMIT", "901"})) == "+OK");
+  busy.send({"SHIM", "CUTOVER", "901"});
+  busy.send({"PING"});
+  for (int i = 0; i < 50; ++i) CHECK(reply_text(other.call({"PING"})) == "+PONG");
+  CHECK(!busy.has_reply_within(20));
+  go = true;
+  CHECK(busy.read().elements.at(0).elements.at(1).text == "NEW");
+  CHECK(reply_text(busy.read()) == "+PONG");
+}
+
+TEST_CASE("admin port: pipelines, inline lines, a client that goes away, garbage") {
+  AdminRig rig;
+  TestClient client(rig.server->port());
+  client.send_raw("PING\r\nshim help\r\n*1\r\n$4\r\nPING\r\n");
+  CHECK(reply_text(client.read()) == "+PONG");
+  CHECK(client.read().elements.size() == 11);
+  CHECK(reply_text(client.read()) == "+PONG");
+  {
+    TestClient gone(rig.server->port());
+    gone.send({"SHIM", "PERMIT", "901"});
+    gone.send({"SHIM", "CUTOVER", "901"});
+  }
+  TestClient bad(rig.server->port());
+  bad.send_raw("*99999999\r\n");
+  CHECK(reply_text(bad.read()).find("Protocol error") != std::string::npos);
+  CHECK(bad.is_closed());
+  CHECK(reply_text(client.call({"PING"})) == "+PONG");
+}
+
+TEST_CASE("admin port: a port in use is one sentence") {
+  AdminRig rig;
+  AdminOptions options;
+  options.port = rig.server->port();
+  AdminServer second(options, rig.commands.get(), Log());
+  const Status status = second.start();
+  CHECK(!status.is_ok());
+  CHECK(status.text().find(std::to_string(options.port)) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace sf

@@ -72,12 +72,15 @@ void read_range(ArgReader& args, bool end_optional, RangeArgs* range) {
     return;
   }
   range->end_given = true;
-  range->end = args.next_int();
+  const std::string_view end_text = args.next();
   if (args.keyword("BIT")) {
     range->bits = true;
   } else if (!args.keyword("BYTE") && !args.done()) {
     args.fail(kSyntaxError);
   }
+  const auto end = parse_int64(end_text);
+  if (!end) args.fail(kNotInteger);
+  range->end = end.value_or(0);
 }
 
 BitRange resolve(const RangeArgs& range, size_t bytes) {

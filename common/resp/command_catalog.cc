@@ -34,37 +34,41 @@ constexpr size_t kCommands =
 constexpr size_t kNameMax = 32;
 constexpr uint64_t kFold = 0xdfdfdfdfdfdfdfdfULL;  // clears the bit that tells a letter's case
 
-// Up to eight bytes as a number, as memcpy into a zeroed little-endian word would give it.
-constexpr uint64_t word_at(const char* p, size_t size) {
+// N bytes as a number, as a little-endian load gives it.
+template <size_t N>
+constexpr uint64_t word_at(const char* p) {
+  uint64_t word = 0;
   if (std::is_constant_evaluated()) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < size; ++i) {
+    for (size_t i = 0; i < N; ++i) {
       word |= static_cast<uint64_t>(static_cast<unsigned char>(p[i])) << (8 * i);
     }
-    return word;
+  } else {
+    std::memcpy(&word, p, N);
   }
-  uint64_t word = 0;
-  std::memcpy(&word, p, size);
   return word;
 }
 static_assert(std::endian::native == std::endian::little);
 
-// From the first and the last eight bytes and the length; the few names alike in all of these
-// share a chain.
+// From the first and the last bytes and the length; the few names alike in all of these share a
+// chain.
 constexpr size_t hash_name(std::string_view name) {
+  const char* const p = name.data();
+  const size_t size = name.size();
   uint64_t first = 0;
   uint64_t last = 0;
-  if (name.size() >= 8) {
-    first = word_at(name.data(), 8);
-    last = word_at(name.data() + name.size() - 8, 8);
+  if (size >= 8) {
+    first = word_at<8>(p);
+    last = word_at<8>(p + size - 8);
+  } else if (size >= 4) {
+    first = word_at<4>(p);
+    last = word_at<4>(p + size - 4);
   } else {
-    const size_t half = name.size() / 2;
-    first = word_at(name.data(), half);
-    last = word_at(name.data() + half, name.size() - half);
+    first = word_at<1>(p) | word_at<1>(p + size / 2) << 8;
+    last = word_at<1>(p + size - 1);
   }
   uint64_t hash = (first & kFold) * 0x9e3779b97f4a7c15ULL;
   hash ^= hash >> 29;
-  hash = (hash + (last & kFold) + name.size()) * 0xbf58476d1ce4e5b9ULL;
+  hash = (hash + (last & kFold) + size) * 0xbf58476d1ce4e5b9ULL;
   return static_cast<size_t>(hash >> 48);
 }
 

@@ -61,7 +61,9 @@ TEST_CASE("catalog: every command of Redis 7.0.15 with its arity, keys and flags
     CAPTURE(row[0]);
     const CommandSpec* spec = find_command(row[0]);
     REQUIRE(spec != nullptr);
-    CHECK(spec->arity == *parse_int64(row[1]));
+    // Pika's SLAVEOF takes a third word, `force`.
+    const bool longer = row[0] == "slaveof" || row[0] == "replicaof";
+    CHECK(spec->arity == (longer ? -3 : *parse_int64(row[1])));
     CHECK(spec->first_key == *parse_int64(row[2]));
     CHECK(spec->last_key == *parse_int64(row[3]));
     CHECK(spec->key_step == *parse_int64(row[4]));

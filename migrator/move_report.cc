@@ -39,7 +39,7 @@ MoveReport make_report(const MovePlan& plan, const Journal& journal) {
   report.slot_count = plan.slots.size();
   if (journal.is_done(step_text(Step::kReadBackTarget))) report.slots_moved = report.slot_count;
   report.keys = number_fact(journal, "verify-keys", -1);
-  report.bytes = number_fact(journal, "verify-bytes", -1);
+  report.bytes = number_fact(journal, "verify-bytes", number_fact(journal, "copied-bytes", -1));
   report.verify = journal.fact("verify").value_or("not run");
   report.differing = number_fact(journal, "verify-differing", 0);
   report.cutovers = number_fact(journal, "cutovers", 0);

@@ -19,8 +19,8 @@ struct MoveReport {
   int slot_count = 0;
   int slots_moved = 0;  // handed back and read back
   int64_t keys = -1;    // compared by verify; -1 unknown
-  int64_t bytes = -1;
-  std::string verify;  // "passed", "failed", "not run"
+  int64_t bytes = -1;   // of keys and values read by verify; else of the copy
+  std::string verify;   // "passed", "failed", "not run"
   int64_t differing = 0;
   int64_t cutovers = 0;
   int64_t pause_p50_us = 0;

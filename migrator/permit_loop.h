@@ -1,8 +1,8 @@
-// Renews the shim's permit while slots are being switched: every 2 s all proxies are read back, only
-// then PERMIT is sent, which the shim honours for 10 s (DESIGN 6.2). A proxy that strays or does not
-// answer thus ends the cutover by itself. (Strangers in the old master's CLIENT LIST are the shim's to
-// find: only it can tell its own connections from others.) Runs on its own thread with connections of
-// its own; stopped and joined by the destructor.
+// Renews the shim's permit while slots are being switched: every 2 s all proxies are read back,
+// only then PERMIT is sent, which the shim honours for 10 s (DESIGN 6.2). A proxy that strays or
+// does not answer thus ends the cutover by itself. (Strangers in the old master's CLIENT LIST are
+// the shim's to find: only it can tell its own connections from others.) Runs on its own thread
+// with connections of its own; stopped and joined by the destructor.
 #pragma once
 
 #include <condition_variable>

@@ -120,25 +120,48 @@ Result<SlotSet> settled_redis_slots(MoveContext& context, const SlotSet& slots) 
   return to->link_up && lag <= kSettledLagBytes ? slots : SlotSet();
 }
 
+// What the new node says about its copy from the old master: bytes so far and how fast.
+std::string node_copy_text(MoveContext& context, int64_t* bytes) {
+  const auto facts = read_facts(*context.new_master);
+  if (!facts) return {};
+  const std::string master = cat("master=", context.plan.old_side.master.text());
+  for (const auto& [name, value] : facts->info) {
+    if (!name.starts_with("slotferry_link")) continue;
+    const auto words = split(value, ',');
+    if (words.empty() || words[0] != master) continue;
+    InfoMap numbers;
+    for (const std::string_view word : words) {
+      const size_t equals = word.find('=');
+      if (equals != std::string_view::npos)
+        numbers.emplace(word.substr(0, equals), word.substr(equals + 1));
+    }
+    *bytes = info_number(numbers, "copied_bytes", 0);
+    return cat(human_bytes(*bytes), ", ", human_bytes(info_number(numbers, "copy_rate", 0)), "/s");
+  }
+  return {};
+}
+
 // Keys copied so far, for people; what counts is settled_slots().
-std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* done, int64_t* total) {
+std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* done, int64_t* total,
+                        int64_t* bytes) {
   if (context.is_node()) {
     const auto from = read_key_counts(*context.old_master);
     const auto to = read_key_counts(*context.new_master);
     if (!from || !to) return {};
     *total = keys_in(*from, slots);
     *done = std::min(keys_in(*to, slots), *total);
-    return {};
+    return node_copy_text(context, bytes);
   }
   const auto from = context.old_master->call({"DBSIZE"});
   const auto to = read_facts(*context.new_master);
   if (!from || !to) return {};
   *total = from->integer;
-  const int64_t bytes = info_number(to->info, "master_sync_read_bytes", -1);
+  const int64_t read = info_number(to->info, "master_sync_read_bytes", -1);
   const int64_t all = info_number(to->info, "master_sync_total_bytes", 0);
   if (to->link_up) *done = *total;
-  if (bytes > 0 && all > 0) *done = std::min(*total, *total * bytes / all);
-  return bytes > 0 ? human_bytes(bytes) : std::string();
+  if (read > 0 && all > 0) *done = std::min(*total, *total * read / all);
+  *bytes = std::max(*bytes, read);
+  return read > 0 ? human_bytes(read) : std::string();
 }
 
 }  // namespace
@@ -175,12 +198,13 @@ Result<std::string> wait_copied(MoveContext& context) {
   const auto slots = unswitched(context);
   if (!slots) return slots.status();
   if (slots->empty()) return std::string("every slot is switched already");
+  int64_t bytes = 0;
   for (int steady = 0; steady < kSteadyPolls;) {
     const auto settled = settled_slots(context, *slots);
     if (!settled) return settled.status();
     steady = *settled == *slots ? steady + 1 : 0;
     Progress progress{.what = "copied", .unit = "keys", .detail = {}};
-    progress.detail = copied_text(context, *slots, &progress.done, &progress.total);
+    progress.detail = copied_text(context, *slots, &progress.done, &progress.total, &bytes);
     if (*settled != *slots && progress.done >= progress.total)
       progress.done = std::max<int64_t>(0, progress.total - 1);
     if (!progress.detail.empty()) progress.detail += ", ";
@@ -191,7 +215,10 @@ Result<std::string> wait_copied(MoveContext& context) {
       if (!waited) return waited;
     }
   }
-  return cat(slots->size(), " slots in sync");
+  const Status kept = context.journal.set_fact("copied-bytes", std::to_string(bytes));
+  if (!kept) return kept;
+  return cat(slots->size(), " slots in sync",
+             bytes > 0 ? cat(", ", human_bytes(bytes), " copied") : "");
 }
 
 }  // namespace sf

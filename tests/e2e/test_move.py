@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -137,7 +138,7 @@ def test_abort_takes_everything_back_until_a_slot_is_switched(env):
     assert refused.code == 1 and "belongs to another plan" in refused.err, refused
 
 
-def test_T05_a_stray_proxy_stops_the_cutover(env):
+def test_T05_I11_a_stray_proxy_stops_the_cutover_and_a_lifted_fence_the_cleanup(env):
     move = Move(env, keys=300)
     assert move("run", "--until", "attach").code == 0
     stray_slot(move, 950, move.cluster.g3.address)
@@ -147,14 +148,38 @@ def test_T05_a_stray_proxy_stops_the_cutover(env):
     assert run.returncode == 1 and "maps slot 950 to " + move.cluster.g3.address in err, out + err
     assert move.shim_states() == {"old": 123}
     stray_slot(move, 950, "127.0.0.1:%d" % move.shim_port)
-    assert move("cutover").code == 0
+    run = move("run")
+    assert run.code == 0, run
+
+    # I11: somebody lifts the fence of one slot on the old side, so clients may have written there.
+    old = connect(move.cluster.g3.port)
+    with open(move.plan) as f:
+        plan_id = json.load(f)["plan"]
+    before = move.keys_on(move.cluster.g3)
+    old.execute_command("PKCLUSTER", "UNFENCE", "950", plan_id, 10**9)
+    cleanup = move("cleanup", "--yes")
+    assert cleanup.code == 1 and "slot 950" in cleanup.err and "nothing was deleted" in cleanup.err, cleanup
+    assert move.keys_on(move.cluster.g3) == before
 
 
-def test_M06_M23_dashboard_and_proxy_restarts_between_the_phases(env):
-    move = Move(env, keys=300, soak="1")
+def test_M06_M23_dashboard_restart_and_ctrl_c(env):
+    move = Move(env, keys=300, soak="600")
     assert move("run", "--until", "verify").code == 0
     move.cluster.dashboard.kill()
     move.cluster.dashboard.start()
+
+    # Ctrl-C in the soak time: it ends at once and says how to go on.
+    waiting = subprocess.Popen([program("slotferry"), "run", move.plan, "--state", move.state], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    for line in waiting.stdout:
+        if "soaked" in line:
+            break
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=20)
+    assert waiting.returncode == 3 and "stopped at soak.wait; run the same command again" in err, err
+    assert move.group_of(901) == 4
+
+    move.edit_plan(soak_seconds=0)
     run = move("run")
     assert run.code == 0, run
     assert move.group_of(901) == 4

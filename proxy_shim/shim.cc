@@ -13,6 +13,7 @@ constexpr int kFolderFormat = 1;
 constexpr int64_t kConnectMs = 1'000;
 constexpr int64_t kAskMs = 2'000;
 constexpr int64_t kRedialMs = 100;
+constexpr int kVerdictsTold = 5;  // of a start, in the log; all stand in SHIM SLOTS
 
 }  // namespace
 
@@ -72,11 +73,16 @@ Status Shim::settle() {
   verdicts_ = std::move(*verdicts);
   board_ = std::make_unique<SlotBoard>(plan_);
   bool mark_owed = false;
+  int told = 0;
   for (const auto& [slot, verdict] : verdicts_.slots) {
     const SlotRecord record = store_->record(slot);
     board_->set_phase(SlotSet::of(slot), verdict.phase, record.epoch, verdict.text);
-    if (!verdict.text.empty()) log_.warning(verdict.text);
+    if (!verdict.text.empty() && ++told <= kVerdictsTold) log_.warning(verdict.text);
     mark_owed = mark_owed || verdict.debts.mark;
+  }
+  if (told > kVerdictsTold) {
+    log_.warning(cat("the same or another thing is to be said of ", told - kVerdictsTold,
+                     " more slots: SHIM SLOTS"));
   }
   // Without its marker the new side takes no client write.
   return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed);

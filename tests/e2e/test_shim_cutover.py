@@ -211,6 +211,65 @@ def test_I3_node_new_master_killed_during_cutovers_loses_nothing():
             w.check(new.port)
 
 
+def test_node_abort_in_the_middle_of_a_queue():
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 1023, 3)
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        shim.ask("PERMIT", SLOTS)
+        other = connect(shim.admin_port, timeout=60, decode_responses=True)
+        queued = other.connection_pool.get_connection("x")
+        queued.send_command("SHIM", "CUTOVER", SLOTS)
+        wait_until("some are switched", lambda: "NEW" in shim.states().values())
+        assert shim.ask("ABORT", SLOTS) == "OK"
+        result = queued.read_response()
+        assert len(result) == 123
+        aborted = [row for row in result if row[1] == "OLD"]
+        assert aborted and all("abort" in row[4] for row in aborted), aborted[:3]
+        states = shim.states()
+        assert set(states.values()) == {"OLD", "NEW"}
+        one_owner(old, new, states)
+        assert {row[1] for row in shim.cutover()} == {"NEW"}
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+
+
+def test_node_auto_mode_cuts_slots_without_writes_too():
+    with Env() as env:
+        _, _, shim = node_shim(env)
+        permit = Permit(shim.admin_port, SLOTS)
+        shim.ask("PERMIT", SLOTS)
+        assert shim.ask("AUTO", "ON", "901-920") == "OK"
+        wait_until("switched by itself", lambda: set(shim.states("901-920").values()) == {"NEW"}, timeout=30)
+        assert set(shim.states("921-1023").values()) == {"OLD"}
+        permit.stop()
+
+
+def test_old_master_that_becomes_a_replica_gets_no_writes():
+    with Env() as env:
+        old, new, shim = redis_shim(env)
+        other = env.redis("other")
+        key = keys_in(901, 1023, 1)[0]
+        client = connect(shim.port)
+        assert client.set(key, 1)
+        connect(old.port).execute_command("REPLICAOF", "127.0.0.1", other.port)
+
+        def refused_write():
+            try:
+                client.set(key, 2)
+            except redis.ResponseError as e:
+                return "READONLY" not in str(e) and str(e)
+            return False
+        wait_until("writes stopped by the shim itself", refused_write)
+        assert shim.cutover()[0][1] == "OLD"
+        connect(old.port).execute_command("REPLICAOF", "NO", "ONE")
+        wait_until("writes go on", lambda: not refused_write())
+
+
 def test_node_older_copy_of_the_record_is_refused():
     with Env() as env:
         _, _, shim = node_shim(env)

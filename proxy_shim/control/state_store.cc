@@ -384,8 +384,9 @@ RunLock StateStore::run_lock() const {
 
 Result<RunLock> StateStore::take_lock(const std::string& owner, bool force) {
   std::lock_guard guard(mutex_);
-  if (lock_.owner == owner) return lock_;
-  if (!lock_.owner.empty() && !force) {
+  // Its owner may take it again, after a crash say: the epoch rises, and what the earlier one sent
+  // late is refused.
+  if (!lock_.owner.empty() && lock_.owner != owner && !force) {
     return Status::refused(cat("the run lock is held by ", lock_.owner, " (epoch ", lock_.epoch,
                                "): end that run, or take the lock over with FORCE"));
   }

@@ -143,12 +143,12 @@ TEST_CASE("the run lock is one at a time, taken over only by FORCE, and its epoc
   auto opened = StateStore::open(dir.path(), test_plan(), true, &clock);
   StateStore& store = **opened;
   CHECK(store.take_lock("a", false)->epoch == 1);
-  CHECK(store.take_lock("a", false)->epoch == 1);
+  CHECK(store.take_lock("a", false)->epoch == 2);
   CHECK(store.take_lock("b", false).status().code() == Code::kRefused);
-  CHECK(store.take_lock("b", true)->epoch == 2);
-  CHECK(store.drop_lock("a", 1).code() == Code::kRefused);
-  CHECK(store.drop_lock("b", 2).is_ok());
-  CHECK(store.take_lock("a", false)->epoch == 3);
+  CHECK(store.take_lock("b", true)->epoch == 3);
+  CHECK(store.drop_lock("a", 2).code() == Code::kRefused);
+  CHECK(store.drop_lock("b", 3).is_ok());
+  CHECK(store.take_lock("a", false)->epoch == 4);
 }
 
 }  // namespace

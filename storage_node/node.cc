@@ -76,8 +76,8 @@ Status Node::listen() {
 void Node::accept(std::unique_ptr<AcceptedSocket> socket) {
   ++counters_.connections;
   if (shared_->clients.load() >= config_->integer("maxclients")) {
-    ++counters_.rejected;  // closed by destroying it
-    return;
+    ++counters_.rejected;
+    return hub(0).reject(std::move(socket));  // this is loop 0
   }
   const size_t i = next_loop_++ % hubs_.size();
   // The task must be copyable; the socket is not.

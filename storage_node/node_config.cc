@@ -42,8 +42,8 @@ std::vector<SettingSpec> setting_specs() {
   };
 }
 
-constexpr std::array<std::string_view, 6> kChangeable = {"requirepass", "masterauth", "maxclients",
-                                                         "slaveof",     "loglevel",   "databases"};
+constexpr std::array<std::string_view, 5> kChangeable = {"requirepass", "masterauth", "maxclients",
+                                                         "slaveof", "databases"};
 
 // What Redis clients and Codis ask for that is not a setting here: fixed answers.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFixed = {{
@@ -132,9 +132,6 @@ Status NodeConfig::set(std::string_view name, std::string_view value) {
       cat("ERR CONFIG SET failed (possibly related to argument '", key, "') - ");
   if (std::find(kChangeable.begin(), kChangeable.end(), key) == kChangeable.end()) {
     return Status::invalid(failed + "can't set immutable config");
-  }
-  if (key == "loglevel" && !parse_log_level(value)) {
-    return Status::invalid(failed + "it must be debug, info, warning or error");
   }
   const Status done = settings_.set(key, value);
   return done ? done : Status::invalid(failed + done.text());

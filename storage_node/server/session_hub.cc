@@ -24,6 +24,17 @@ void SessionHub::add(std::unique_ptr<AcceptedSocket> socket) {
   added.start(std::move(socket));
 }
 
+void SessionHub::reject(std::unique_ptr<AcceptedSocket> socket) {
+  class Nobody : public StreamHandler {
+    size_t on_data(std::string_view unread) override { return unread.size(); }
+    void on_closed(const Status& /*why*/) override {}
+  };
+  Nobody nobody;
+  const std::unique_ptr<Stream> stream = loop_.adopt(std::move(socket), &nobody);
+  stream->write("-ERR max number of clients reached\r\n");
+  stream->close_after_flush();
+}
+
 ClientSession* SessionHub::find(uint64_t id) {
   const auto it = sessions_.find(id);
   return it == sessions_.end() ? nullptr : it->second.get();

@@ -28,6 +28,7 @@ class SessionHub {
   ~SessionHub();
 
   void add(std::unique_ptr<AcceptedSocket> socket);
+  void reject(std::unique_ptr<AcceptedSocket> socket);  // one client too many: says so and closes
   ClientSession* find(uint64_t id);
   // Destroys the session now (from within its stream's handler) or at the turn's end.
   void remove(uint64_t id);

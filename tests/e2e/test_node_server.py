@@ -334,8 +334,9 @@ def test_too_many_clients(env):
     held = [connect(node.port) for _ in range(3)]
     for c in held:
         c.ping()
-    with pytest.raises(redis.ConnectionError):
+    with pytest.raises(redis.RedisError):
         connect(node.port).ping()
+    assert Raw(node.port).read_until(b"\r\n") == b"-ERR max number of clients reached\r\n"
     held[0].connection_pool.disconnect()
     wait_until("a place is free", lambda: try_ping(node.port))
     node.stop()
@@ -344,7 +345,7 @@ def test_too_many_clients(env):
 def try_ping(port):
     try:
         return connect(port).ping()
-    except redis.ConnectionError:
+    except redis.RedisError:
         return False
 
 

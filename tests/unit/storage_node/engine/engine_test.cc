@@ -33,7 +33,8 @@ TEST_CASE("engine: a view is exact") {
   CHECK(f.value("a") == "new");
 }
 
-TEST_CASE("I10: killed at any moment, the engine has every acknowledged batch and goes on from there") {
+TEST_CASE(
+    "I10: killed at any moment, the engine has every acknowledged batch and goes on from there") {
   TempDir temp;
   EngineOptions options;
   options.dir = temp.sub("db");
@@ -158,7 +159,8 @@ TEST_CASE("engine: versions rise over reopening and over what was copied") {
   CHECK(f.engine->next_version() > 5'000'001);
 }
 
-TEST_CASE("R14: the expiry clock never goes back; in followed slots only the master's time counts") {
+TEST_CASE(
+    "R14: the expiry clock never goes back; in followed slots only the master's time counts") {
   EngineFixture f;
   const int64_t before = f.engine->expiry_now_ms(905);
   f.clock.jump_wall_ms(-60'000);

@@ -37,15 +37,17 @@ std::vector<std::pair<Cf, std::string>> export_files(Engine& engine, int slot,
 
 }  // namespace
 
-TEST_CASE("engine: the log reads on across memtable flushes, reopening and the node's own records") {
+TEST_CASE(
+    "engine: the log reads on across memtable flushes, reopening and the node's own records") {
   EngineFixture f;
   const std::string big(20'000, 'x');
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 300; ++i) {
       f.set("k" + std::to_string(i), big);
       if (i % 50 == 0) {
-        REQUIRE(f.engine->with_gate(
-            [](Gate& gate) { return gate.write_sys({{"note", "x"}}, false); }));
+        REQUIRE(f.engine->with_gate([](Gate& gate) {
+          return gate.write_sys({{"note", "x"}}, false);
+        }));
       }
     }
     CHECK(read_through(*f.engine, 0) == f.engine->last_seq());
@@ -57,7 +59,8 @@ TEST_CASE("engine: the log reads on across memtable flushes, reopening and the n
   CHECK(read_through(*f.engine, 450) == 900);
 }
 
-TEST_CASE("engine: a slot goes through files to another engine, and the log reads on over the ingest") {
+TEST_CASE(
+    "engine: a slot goes through files to another engine, and the log reads on over the ingest") {
   EngineFixture source;
   EngineFixture target;
   const std::string tag = "{a}";

@@ -40,6 +40,7 @@ CutEvent::Type CutoverMachine::answer_of(Step step) {
     case Step::kReopening:
       return Event::kPublished;
     case Step::kDraining:
+    case Step::kReadDraining:
       return Event::kDrained;
     case Step::kFencing:
       return Event::kFenced;
@@ -145,7 +146,9 @@ CutoverMachine::Actions CutoverMachine::forward(const CutEvent& event) {
       if (!event.yes) return take_back("permit: " + event.text);
       phase_ = SlotPhase::kPromote;
       return go(Step::kReadHolding, publish(SlotPhase::kPromote));
-    default:  // kReadHolding
+    case Step::kReadHolding:
+      return go(Step::kReadDraining, action(Act::kDrainReads));
+    default:  // kReadDraining
       // The permanent fence first: a new side found promoted after a crash then always has an old
       // side that stands still at the position to follow from.
       return go(Step::kSealing, action(Act::kFencePermanent));
@@ -399,6 +402,8 @@ const char* action_name(CutAction::Type type) {
       return "publish";
     case Act::kDrain:
       return "drain";
+    case Act::kDrainReads:
+      return "drain-reads";
     case Act::kFence:
       return "fence";
     case Act::kWaitApplied:

@@ -69,13 +69,14 @@ struct CutEvent {
 
 struct CutAction {
   enum class Type {
-    kRecordIntent,    // audit entry with the epoch, synced, before anything else -> kRecorded
-    kAnnounce,        // EPOCH on both sides, outside the pause -> kAnnounced
-    kPublish,         // `phase` to every worker -> kPublished
-    kDrain,           // -> kDrained
-    kFence,           // leased fence or pause, then the end -> kFenced
-    kWaitApplied,     // `position` -> kApplied
-    kCheckPermit,     // -> kPermit
+    kRecordIntent,  // audit entry with the epoch, synced, before anything else -> kRecorded
+    kAnnounce,      // EPOCH on both sides, outside the pause -> kAnnounced
+    kPublish,       // `phase` to every worker -> kPublished
+    kDrain,         // writes -> kDrained
+    kDrainReads,   // whatever is in flight to the old side, which is about to refuse it -> kDrained
+    kFence,        // leased fence or pause, then the end -> kFenced
+    kWaitApplied,  // `position` -> kApplied
+    kCheckPermit,  // -> kPermit
     kFencePermanent,  // -> kPermanent
     kPromote,   // the new side leaves replication at `position`; persisted, read back -> kPromoted
     kReadEnds,  // -> kEnds
@@ -137,6 +138,7 @@ class CutoverMachine {
     kApplying,
     kPermitting,
     kReadHolding,
+    kReadDraining,
     kSealing,
     kPromoting,
     kEnding,

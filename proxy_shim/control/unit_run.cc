@@ -23,6 +23,7 @@ CutEvent::Type answer_type(Act action) {
     case Act::kPublish:
       return CutEvent::Type::kPublished;
     case Act::kDrain:
+    case Act::kDrainReads:
       return CutEvent::Type::kDrained;
     case Act::kFence:
       return CutEvent::Type::kFenced;
@@ -238,7 +239,9 @@ void UnitRun::let_go() {
 CutEvent UnitRun::perform_proof(const CutAction& action, CutEvent event) {
   switch (action.type) {
     case Act::kDrain:
-      return drain(std::move(event));
+      return drain(InFlight::kWrites, std::move(event));
+    case Act::kDrainReads:
+      return drain(InFlight::kAll, std::move(event));
     case Act::kFence:
       fill(&event, ports_.driver->fence(attempt_, left_ms() + kLeaseMarginMs, step_ms(kQuietMs)));
       return event;
@@ -257,9 +260,10 @@ CutEvent UnitRun::perform_proof(const CutAction& action, CutEvent event) {
   }
 }
 
-CutEvent UnitRun::drain(CutEvent event) {
+CutEvent UnitRun::drain(InFlight what, CutEvent event) {
   for (;;) {
-    Result<DataPlane::Drained> drained = ports_.plane->drain(slots_, std::min(left_ms(), kSliceMs));
+    Result<DataPlane::Drained> drained =
+        ports_.plane->drain(slots_, what, std::min(left_ms(), kSliceMs));
     event.status = drained.status();
     if (drained) event.unanswered = drained->unanswered;
     if (drained || drained.status().code() != Code::kTimeout) return event;

@@ -78,7 +78,7 @@ class UnitRun {
   Event perform_switch(const CutAction& action, Event event);
   Event perform_after(const CutAction& action, Event event);
   Status publish(SlotPhase phase);
-  Event drain(Event event);
+  Event drain(InFlight what, Event event);
   Event wait_applied(const ReplPosition& end, Event event);
   Event write_owner(Event event);
   void let_go();

@@ -39,7 +39,7 @@ void BackendConn::send(std::string_view raw, Pending* record) {
   record->sent_us = worker_.now_us();
   record->side = side_;
   push(record);
-  if (record->is_write) worker_.ledger().sent(*record);
+  worker_.ledger().sent(*record);
   if (state_ == State::kReady) [[likely]] {
     stream_->write(raw);
     if (stream_->unsent_bytes() > kUnsentHigh) congested_ = true;
@@ -163,7 +163,7 @@ size_t BackendConn::pass_front(std::string_view scanned) {
 
 void BackendConn::answer(std::string_view reply) {
   Pending* record = pop();
-  if (record->is_write) worker_.ledger().answered(*record);
+  worker_.ledger().answered(*record);
   worker_.complete(record, reply);
 }
 
@@ -200,9 +200,7 @@ void BackendConn::fail(const std::string& why) {
     Pending* record = list;
     list = record->next;
     record->next = nullptr;
-    if (record->is_write) {
-      was_sent ? worker_.ledger().unanswered(*record) : worker_.ledger().answered(*record);
-    }
+    was_sent ? worker_.ledger().unanswered(*record) : worker_.ledger().answered(*record);
     worker_.complete_with_error(record, text);
   }
   back_off();

@@ -65,7 +65,7 @@ class DataPlaneImpl final : public DataPlane {
   Status start(std::shared_ptr<const RouteTable> table) override;
   int port() const override { return shared_.port.load(std::memory_order_relaxed); }
   Status publish(std::shared_ptr<const RouteTable> table) override;
-  Result<Drained> drain(const SlotSet& slots, int64_t timeout_ms) override;
+  Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms) override;
   void forget_unanswered(const SlotSet& slots) override;
   HoldReport take_hold_report(const SlotSet& slots) override;
   void on_hold_overflow(std::function<void()> fn) override {
@@ -171,19 +171,20 @@ Status DataPlaneImpl::publish(std::shared_ptr<const RouteTable> table) {
   return Status::ok();
 }
 
-Result<DataPlane::Drained> DataPlaneImpl::drain(const SlotSet& slots, int64_t timeout_ms) {
+Result<DataPlane::Drained> DataPlaneImpl::drain(const SlotSet& slots, InFlight what,
+                                                int64_t timeout_ms) {
   if (workers_.empty()) return Status::refused("the data plane is not running");
   const uint64_t id = next_drain_.fetch_add(1);
   const auto all = std::make_shared<Gathering>(static_cast<int>(workers_.size()));
   for (size_t i = 0; i < workers_.size(); ++i) {
-    pool_->loop(static_cast<int>(i)).post([id, slots, all, worker = workers_[i].get()] {
-      worker->ledger().when_drained(id, slots, [all](int64_t lost) { all->add(lost); });
+    pool_->loop(static_cast<int>(i)).post([id, slots, what, all, worker = workers_[i].get()] {
+      worker->ledger().when_drained(id, slots, what, [all](int64_t lost) { all->add(lost); });
     });
   }
   if (all->wait(timeout_ms)) return Drained{all->sum()};
   on_each([id](Worker& worker) { worker.ledger().cancel(id); });
-  return Status::timeout(
-      cat("writes to slots ", slots.text(), " were still unanswered after ", timeout_ms, " ms"));
+  return Status::timeout(cat(what == InFlight::kAll ? "requests" : "writes", " to slots ",
+                             slots.text(), " were still unanswered after ", timeout_ms, " ms"));
 }
 
 void DataPlaneImpl::forget_unanswered(const SlotSet& slots) {

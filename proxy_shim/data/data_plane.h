@@ -55,6 +55,12 @@ struct DataPlaneStats {
   int64_t inflight = 0, bytes_in = 0, bytes_out = 0, rejected = 0;
 };
 
+// What drain() waits for.
+enum class InFlight {
+  kWrites,  // HOLD: writes, and whatever may write
+  kAll,     // PROMOTE: reads too, before the old side refuses them
+};
+
 class DataPlane {
  public:
   virtual ~DataPlane() = default;
@@ -67,14 +73,15 @@ class DataPlane {
   // table any more). Held requests whose slots are not held by the new table are sent, in order.
   virtual Status publish(std::shared_ptr<const RouteTable> table) = 0;
 
-  // Returns when no write to `slots` is in flight to the old side on any worker, by answer or by
-  // the end of its connection; kTimeout at the deadline. Call after publishing kHold. Says how many
-  // of them were never answered (connection broke, timed out) since the last call to
-  // forget_unanswered for these slots: DESIGN I2 (b), they may still execute.
+  // Returns when nothing of that kind for `slots` is in flight to the old side on any worker, by
+  // answer or by the end of its connection; kTimeout at the deadline. Call after publishing kHold
+  // (kWrites) or kPromote (kAll). Says how many writes were never answered (connection broke, timed
+  // out) since the last call to forget_unanswered for these slots: DESIGN I2 (b), they may still
+  // execute.
   struct Drained {
     int64_t unanswered = 0;
   };
-  virtual Result<Drained> drain(const SlotSet& slots, int64_t timeout_ms) = 0;
+  virtual Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms) = 0;
   virtual void forget_unanswered(const SlotSet& slots) = 0;
 
   // The report of the requests of `slots` let go since the last call for them.

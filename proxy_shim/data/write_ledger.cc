@@ -4,22 +4,23 @@
 
 namespace sf {
 
-void WriteLedger::unanswered(const Pending& write) {
-  auto& lost = sides_[static_cast<size_t>(write.side)].unanswered;
-  if (write.all_slots) {
+void WriteLedger::unanswered(const Pending& request) {
+  auto& lost = sides_[static_cast<size_t>(request.side)].unanswered;
+  if (request.is_write && request.all_slots) {
     for (auto& count : lost) ++count;
-  } else {
-    write.for_each_slot([&](uint16_t slot) { ++lost[slot]; });
+  } else if (request.is_write) {
+    request.for_each_slot([&](uint16_t slot) { ++lost[slot]; });
   }
-  answered(write);
+  answered(request);
 }
 
-void WriteLedger::when_drained(uint64_t id, const SlotSet& slots, std::function<void(int64_t)> fn) {
-  if (is_drained(slots)) {
+void WriteLedger::when_drained(uint64_t id, const SlotSet& slots, InFlight what,
+                               std::function<void(int64_t)> fn) {
+  if (is_drained(slots, what)) {
     fn(unanswered_of(slots));
     return;
   }
-  waiters_.push_back({id, slots, std::move(fn)});
+  waiters_.push_back({id, slots, what, std::move(fn)});
 }
 
 void WriteLedger::cancel(uint64_t id) {
@@ -31,12 +32,14 @@ void WriteLedger::forget_unanswered(const SlotSet& slots) {
   slots.for_each([&](int slot) { lost[static_cast<size_t>(slot)] = 0; });
 }
 
-bool WriteLedger::is_drained(const SlotSet& slots) const {
+bool WriteLedger::is_drained(const SlotSet& slots, InFlight what) const {
   const auto& old_side = sides_[static_cast<size_t>(Side::kOld)];
-  if (old_side.all != 0) return false;
+  const bool reads_too = what == InFlight::kAll;
+  if (old_side.all != 0 || (reads_too && old_side.all_reads != 0)) return false;
   bool drained = true;
   slots.for_each([&](int slot) {
-    if (old_side.slots[static_cast<size_t>(slot)] != 0) drained = false;
+    const auto i = static_cast<size_t>(slot);
+    if (old_side.slots[i] != 0 || (reads_too && old_side.reads[i] != 0)) drained = false;
   });
   return drained;
 }
@@ -51,7 +54,7 @@ int64_t WriteLedger::unanswered_of(const SlotSet& slots) const {
 
 void WriteLedger::notify() {
   for (size_t i = 0; i < waiters_.size();) {
-    if (!is_drained(waiters_[i].slots)) {
+    if (!is_drained(waiters_[i].slots, waiters_[i].what)) {
       ++i;
       continue;
     }

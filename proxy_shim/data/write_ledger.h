@@ -1,5 +1,6 @@
-// Which writes are on their way to which side, slot by slot, on one worker (DESIGN 6.2 HOLD, I2 b).
-// A command counts for every slot it may write.
+// Which requests are on their way to which side, slot by slot, on one worker: writes for HOLD
+// (DESIGN 6.2, I2 b), reads too for PROMOTE, where the old side is about to refuse them. A command
+// counts for every slot it may touch.
 #pragma once
 
 #include <array>
@@ -8,23 +9,26 @@
 #include <vector>
 
 #include "common/slots/slot_set.h"
+#include "proxy_shim/data/data_plane.h"
 #include "proxy_shim/data/pending.h"
 
 namespace sf {
 
 class WriteLedger {
  public:
-  void sent(const Pending& write) { change(write, 1); }
-  void answered(const Pending& write) {
-    change(write, -1);
+  void sent(const Pending& request) { change(request, 1); }
+  void answered(const Pending& request) {
+    change(request, -1);
     if (!waiters_.empty()) notify();
   }
-  // Its connection broke or timed out after the bytes were handed over: it may execute at any time.
-  void unanswered(const Pending& write);
+  // Its connection broke or timed out after the bytes were handed over: a write may execute at any
+  // time.
+  void unanswered(const Pending& request);
 
-  // Calls fn(unanswered writes of `slots` on the old side since forget) as soon as none of them is
-  // in flight to the old side; at once if so now.
-  void when_drained(uint64_t id, const SlotSet& slots, std::function<void(int64_t)> fn);
+  // Calls fn(unanswered writes of `slots` on the old side since forget) as soon as no request of
+  // that kind is in flight to the old side for them; at once if so now.
+  void when_drained(uint64_t id, const SlotSet& slots, InFlight what,
+                    std::function<void(int64_t)> fn);
   void cancel(uint64_t id);
   void forget_unanswered(const SlotSet& slots);
 
@@ -36,26 +40,30 @@ class WriteLedger {
 
  private:
   struct SideCounts {
-    std::array<int32_t, kSlotCount> slots{};
+    std::array<int32_t, kSlotCount> slots{};  // writes
+    std::array<int32_t, kSlotCount> reads{};
     std::array<int32_t, kSlotCount> unanswered{};
-    int64_t all = 0;  // commands that may write any slot
+    int64_t all = 0;        // commands that may write any slot
+    int64_t all_reads = 0;  // commands that may read any slot
   };
   struct Waiter {
     uint64_t id;
     SlotSet slots;
+    InFlight what;
     std::function<void(int64_t)> fn;
   };
 
-  void change(const Pending& write, int by) {
-    auto& s = sides_[static_cast<size_t>(write.side)];
-    total_ += by;
-    if (write.all_slots) {
-      s.all += by;
+  void change(const Pending& request, int by) {
+    auto& s = sides_[static_cast<size_t>(request.side)];
+    if (request.is_write) total_ += by;
+    if (request.all_slots) {
+      (request.is_write ? s.all : s.all_reads) += by;
       return;
     }
-    write.for_each_slot([&](uint16_t slot) { s.slots[slot] += by; });
+    auto& counts = request.is_write ? s.slots : s.reads;
+    request.for_each_slot([&](uint16_t slot) { counts[slot] += by; });
   }
-  bool is_drained(const SlotSet& slots) const;
+  bool is_drained(const SlotSet& slots, InFlight what) const;
   int64_t unanswered_of(const SlotSet& slots) const;
   void notify();
 

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -243,6 +244,8 @@ def show(summary):
 
 def main():
     flags = parse_flags()
+    # SIGTERM ends the programs it started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("quickstart: stopped"))
     try:
         with Env(keep=flags.keep) as env:
             summary = Demonstration(flags, env).run()

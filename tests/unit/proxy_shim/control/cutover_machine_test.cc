@@ -132,8 +132,8 @@ std::vector<CutEvent> good_walk(uint64_t epoch) {
   std::vector<CutEvent> out;
   for (const char* line :
        {"start", "recorded", "announced", "published", "drained", "fenced at=h:9", "applied",
-        "permit", "published", "permanent at=h:9", "promoted at=n:1", "ends old=h:9 new=h:9",
-        "owner-synced", "marked", "published", "released", "linked"}) {
+        "permit", "published", "drained", "permanent at=h:9", "promoted at=n:1",
+        "ends old=h:9 new=h:9", "owner-synced", "marked", "published", "released", "linked"}) {
     out.push_back(event_of(line, epoch));
   }
   return out;
@@ -173,7 +173,7 @@ std::map<CutAction::Type, int> settle(CutoverMachine& machine, std::vector<CutAc
 }
 
 TEST_CASE("I3: an interrupt at each step before the owner record leads back to OLD") {
-  for (size_t stop = 1; stop <= 11; ++stop) {
+  for (size_t stop = 1; stop <= 12; ++stop) {
     CutoverMachine machine({}, SlotPhase::kOld);
     const std::vector<CutEvent> walk = good_walk(1);
     std::map<CutAction::Type, int> done;
@@ -193,13 +193,13 @@ TEST_CASE("I3: an interrupt at each step before the owner record leads back to O
 }
 
 TEST_CASE("I3: once the owner record is asked for, nothing is taken back") {
-  for (size_t stop = 12; stop <= 17; ++stop) {
+  for (size_t stop = 13; stop <= 18; ++stop) {
     CutoverMachine machine({}, SlotPhase::kOld);
     const std::vector<CutEvent> walk = good_walk(1);
-    for (size_t i = 0; i < 12; ++i) (void)machine.step(walk[i]);
+    for (size_t i = 0; i < 13; ++i) (void)machine.step(walk[i]);
     CHECK(machine.committed());
     CHECK(machine.step(event_of("interrupt text='bound reached'", 1)).empty());
-    for (size_t i = 12; i < stop; ++i) (void)machine.step(walk[i]);
+    for (size_t i = 13; i < stop; ++i) (void)machine.step(walk[i]);
     CHECK(machine.step(event_of("interrupt text='abort'", 1)).empty());
     for (size_t i = stop; i < walk.size(); ++i) (void)machine.step(walk[i]);
     CHECK(machine.phase() == SlotPhase::kNew);

@@ -142,7 +142,7 @@ class FakePlane : public DataPlane {
     if (phases_.empty() || phases_.back() != text) phases_.push_back(text);
     return Status::ok();
   }
-  Result<Drained> drain(const SlotSet&, int64_t) override {
+  Result<Drained> drain(const SlotSet&, InFlight, int64_t) override {
     if (!drain_answer) return drain_answer;
     return Drained{unanswered};
   }

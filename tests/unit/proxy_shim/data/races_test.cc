@@ -86,7 +86,7 @@ struct Race {
       shim.publish(slots, SlotPhase::kOld);
       return false;
     }
-    const auto drained = shim.plane->drain(slots, 5'000);
+    const auto drained = shim.plane->drain(slots, InFlight::kWrites, 5'000);
     CHECK(drained.is_ok());
     CHECK(drained->unanswered == 0);
     close_old(slots, true);

@@ -10,6 +10,8 @@
 
 namespace sf::codis {
 
+constexpr size_t kHttpThreads = 32;
+
 void prepare_server(httplib::Server& server) {
   server.set_tcp_nodelay(true);
   // No SO_REUSEPORT, which httplib sets by default: a second program on the port must fail.
@@ -18,6 +20,8 @@ void prepare_server(httplib::Server& server) {
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
   server.set_keep_alive_max_count(1'000'000);
+  // A connection kept alive holds one of these; so does a fillslots that drains.
+  server.new_task_queue = [] { return new httplib::ThreadPool(kHttpThreads); };
   server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (response.status == 404) {
       response.set_content("404 page not found\n", "text/plain; charset=utf-8");

@@ -71,6 +71,63 @@ struct Cluster {
   DashboardRig rig;
 };
 
+// A proxy's admin API that writes the fills down and refuses some.
+class FakeProxy {
+ public:
+  FakeProxy() {
+    prepare_server(server_);
+    server_.Get("/api/proxy/model", [](const auto&, auto& r) {
+      reply_json(r, {{"token", "f00"}, {"admin_addr", ""}, {"proxy_addr", "127.0.0.1:1"}});
+    });
+    const auto ok = [](const httplib::Request&, httplib::Response& r) { reply_ok(r); };
+    server_.Get(R"(/api/proxy/xping/([^/]+))", ok);
+    server_.Get(R"(/api/proxy/stats/([^/]+))", [](const auto&, auto& r) {
+      reply_json(r, {{"online", true}});
+    });
+    server_.Put(R"(/api/proxy/(start|sentinels)/([^/]+))", ok);
+    server_.Put(R"(/api/proxy/fillslots/([^/]+))", [this](const auto& q, auto& r) {
+      const auto slots = fills_from_text(q.body);
+      const std::lock_guard lock(mutex_);
+      if (slots.size() < kSlots) fills_.insert(fills_.end(), slots.begin(), slots.end());
+      const bool bad = !slots.empty() && refuse && refuse(slots[0]);
+      reply(r, bad ? Status::refused("no") : Status::ok());
+    });
+    port_ = *bind_http(server_, "127.0.0.1", 0);
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::yield();
+  }
+  ~FakeProxy() {
+    server_.stop();
+    thread_.join();
+  }
+  std::string address() const { return cat("127.0.0.1:", port_); }
+  void refuse_if(std::function<bool(const SlotFill&)> when) {
+    const std::lock_guard lock(mutex_);
+    refuse = std::move(when);
+  }
+  // "7 locked A->B" for each slot filled: id, lock, migrate_from, backend.
+  Lines fills(const std::string& a, const std::string& b) {
+    const auto name = [&](const std::string& address) {
+      return address == a ? "A" : (address == b ? "B" : "-");
+    };
+    const std::lock_guard lock(mutex_);
+    Lines out;
+    for (const SlotFill& one : fills_) {
+      out.push_back(cat(one.id, one.locked ? " locked " : " ", name(one.migrate_from), "->",
+                        name(one.backend_addr)));
+    }
+    return out;
+  }
+
+ private:
+  httplib::Server server_;
+  std::thread thread_;
+  int port_ = 0;
+  std::mutex mutex_;
+  std::function<bool(const SlotFill&)> refuse;
+  std::vector<SlotFill> fills_;
+};
+
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
@@ -350,16 +407,52 @@ TEST_CASE("dashboard t16: slots-assign is not atomic across proxies") {
   CHECK(c.rig.get("stats").body["group"]["models"][1]["out_of_sync"] == false);
 }
 
-TEST_CASE("dashboard 5.2: a proxy out of reach: 800, but the rest is switched") {
-  auto c = std::make_unique<Cluster>();
-  FakeServer silent;  // answers no HTTP
-  Json state = Json::object();
-  const std::string token = c->p2.proxy.token();
-  REQUIRE(http("PUT", c->p2.proxy.admin_address(), "/api/proxy/shutdown/" + c->p2.proxy.xauth())
-              .status == 200);
-  CHECK(c->rig.put(cat("proxy/remove/X/", token, "/1")).status == 200);
-  CHECK(c->rig.put(cat("proxy/remove/X/", token, "/1")).status == 800);
-  CHECK(c->rig.assign(5, 5, 2).status == 200);
+TEST_CASE("dashboard 5.2: a proxy that refuses: 800, but model and the others are switched") {
+  Cluster c;
+  FakeProxy third;
+  REQUIRE(c.rig.put(cat("proxy/create/X/", third.address())).status == 200);
+  third.refuse_if([](const SlotFill&) { return true; });
+  const HttpAnswer got = c.rig.assign(5, 5, 2);
+  CHECK(got.status == 800);
+  CHECK(got.body["Cause"] == "proxy-[f00] resync slots failed");
+  CHECK(c.rig.slot(5)["group_id"] == 2);
+  CHECK(TestClient(c.p1.proxy.address()).ask("SLOTSMAPPING 5") ==
+        cat("[+5 +", c.b.address(), " + nil]"));
+  CHECK(c.rig.put("proxy/remove/X/f00/0").body["Cause"] == "proxy-[f00] shutdown failed");
+  CHECK(c.rig.put("proxy/remove/X/f00/1").status == 200);
+  CHECK(c.rig.put("proxy/remove/X/f00/1").body["Cause"] == "proxy-[f00] doesn't exist");
+}
+
+TEST_CASE("dashboard 5.1 t23: what a proxy that refuses does to a slot action") {
+  Cluster c;
+  FakeProxy third;
+  REQUIRE(c.rig.put(cat("proxy/create/X/", third.address())).status == 200);
+  const auto seen = [&] { return third.fills(c.a.address(), c.b.address()); };
+  SUBCASE("the lock: rolled back everywhere, tried again, the slot keeps working") {
+    third.refuse_if([](const SlotFill& slot) { return slot.locked; });
+    REQUIRE(c.rig.put("slots/action/create/X/289/2").status == 200);
+    CHECK(eventually([&] { return seen().size() >= 4; }));
+    const Lines fills = seen();
+    CHECK(fills[0] == "289 locked A->B");
+    CHECK(fills[1] == "289 -->A");
+    CHECK(fills[2] == "289 locked A->B");
+    CHECK(TestClient(c.p1.proxy.address()).ask("SET foo 1") == "+OK");
+    CHECK(c.rig.progress().empty());
+  }
+  SUBCASE("the unlock: no way back; it stays locked there until it succeeds") {
+    third.refuse_if([](const SlotFill& slot) { return !slot.locked; });
+    REQUIRE(c.rig.put("slots/action/create/X/289/2").status == 200);
+    CHECK(eventually([&] { return seen().size() >= 3; }));
+    const Lines fills = seen();
+    CHECK(fills[0] == "289 locked A->B");
+    CHECK(fills[1] == "289 A->B");
+    CHECK(fills[2] == "289 A->B");
+    CHECK(c.rig.slot(289)["action"]["state"] == "prepared");
+    CHECK(c.a.lines("SLOTSMGRTTAGSLOT-ASYNC").empty());
+    third.refuse_if(nullptr);
+    REQUIRE(c.rig.settled(289, 2));
+    CHECK(seen().back() == "289 -->B");
+  }
 }
 
 TEST_CASE("dashboard t32 t33: promote switches even if the new master refuses everything") {

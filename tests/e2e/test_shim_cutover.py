@@ -188,9 +188,11 @@ def test_I3_node_new_side_stopped_is_taken_back_within_the_bound():
         permit.stop()
 
 
-def test_I3_node_new_master_killed_during_cutovers_loses_nothing():
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_I3_node_master_killed_during_cutovers_loses_nothing(side):
     with Env() as env:
         old, new, shim = node_shim(env)
+        victim = old if side == "old" else new
         load = writers(shim.port, 901, 1023, 3, tolerate_errors=True)
         permit = Permit(shim.admin_port, SLOTS)
         wait_until("writes", lambda: all(w.writes > 20 for w in load))
@@ -198,9 +200,9 @@ def test_I3_node_new_master_killed_during_cutovers_loses_nothing():
         trigger = connect(shim.admin_port, timeout=5)
         trigger.connection_pool.get_connection("x").send_command("SHIM", "CUTOVER", SLOTS)
         wait_until("some are switched", lambda: "NEW" in shim.states().values())
-        new.kill()
+        victim.kill()
         time.sleep(0.5)
-        new.start()
+        victim.start()
         wait_until("all switched", lambda: {row[1] for row in shim.cutover()} == {"NEW"}, timeout=60)
         count = sum(w.writes for w in load)
         wait_until("writes after", lambda: sum(w.writes for w in load) > count + 100)

@@ -90,6 +90,8 @@ int run(int argc, char** argv) {
                                ? json_text(*rows)
                                : table_text(*rows, targets, "redis aof", "redis aof");
   std::fputs(text.c_str(), stdout);
+  std::fprintf(stderr, "resident: node %ld KiB, redis %ld KiB\n",
+               static_cast<long>(node.resident_kb()), static_cast<long>(redis.resident_kb()));
   return 0;
 }
 

@@ -112,30 +112,69 @@ void fill_value(KeyImage& image, const Reply& size, const Reply& value) {
   }
 }
 
-Result<std::vector<KeyImage>> read_headers(Peer& peer, const std::vector<std::string>& keys,
-                                           ExpiryWay way, int64_t now_ms) {
-  std::vector<Argv> requests;
-  for (const std::string& key : keys) {
-    requests.push_back({"TYPE", key});
-    requests.push_back({way == ExpiryWay::kExact ? "PEXPIRETIME" : "PTTL", key});
+// Reads one side's images: headers first, for a value is read by its type's commands.
+class ImageBatch {
+ public:
+  ImageBatch(Peer& peer, const std::vector<std::string>& keys, ExpiryWay way)
+      : peer_(peer), keys_(keys), way_(way) {}
+
+  Status send_headers() {
+    std::vector<Argv> requests;
+    for (const std::string& key : keys_) {
+      requests.push_back({"TYPE", key});
+      requests.push_back({way_ == ExpiryWay::kExact ? "PEXPIRETIME" : "PTTL", key});
+    }
+    return peer_.send(requests);
   }
-  const auto replies = peer.pipeline(requests);
-  if (!replies) return replies.status();
-  std::vector<KeyImage> images(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Reply& type = (*replies)[2 * i];
-    const Reply& expiry = (*replies)[2 * i + 1];
-    if (type.is_error())
-      return Status::refused(cat(peer.label(), " answers TYPE with: ", type.text));
-    KeyImage& image = images[i];
-    image.type = type.word();
-    image.exists = image.type != "none";
-    image.bytes = static_cast<int64_t>(keys[i].size());
-    if (expiry.integer >= 0)
-      image.expire_ms = expiry.integer + (way == ExpiryWay::kExact ? 0 : now_ms);
+
+  Status take_headers(int64_t now_ms) {
+    const auto replies = peer_.receive(2 * keys_.size());
+    if (!replies) return replies.status();
+    images_.resize(keys_.size());
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const Reply& type = (*replies)[2 * i];
+      const Reply& expiry = (*replies)[2 * i + 1];
+      if (type.is_error())
+        return Status::refused(cat(peer_.label(), " answers TYPE with: ", type.text));
+      KeyImage& image = images_[i];
+      image.type = type.word();
+      image.exists = image.type != "none";
+      image.bytes = static_cast<int64_t>(keys_[i].size());
+      if (expiry.integer >= 0)
+        image.expire_ms = expiry.integer + (way_ == ExpiryWay::kExact ? 0 : now_ms);
+    }
+    return Status::ok();
   }
-  return images;
-}
+
+  Status send_values() {
+    std::vector<Argv> requests;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      if (!images_[i].exists) continue;
+      const auto reads = value_requests(images_[i].type, keys_[i]);
+      images_[i].unreadable = reads.empty();
+      if (!reads.empty()) owners_.push_back(i);
+      requests.insert(requests.end(), reads.begin(), reads.end());
+    }
+    return requests.empty() ? Status::ok() : peer_.send(requests);
+  }
+
+  Result<std::vector<KeyImage>> take_values() {
+    if (owners_.empty()) return std::move(images_);
+    const auto replies = peer_.receive(2 * owners_.size());
+    if (!replies) return replies.status();
+    for (size_t n = 0; n < owners_.size(); ++n) {
+      fill_value(images_[owners_[n]], (*replies)[2 * n], (*replies)[2 * n + 1]);
+    }
+    return std::move(images_);
+  }
+
+ private:
+  Peer& peer_;
+  const std::vector<std::string>& keys_;
+  const ExpiryWay way_;
+  std::vector<KeyImage> images_;
+  std::vector<size_t> owners_;  // the image of each pair of value requests
+};
 
 }  // namespace
 
@@ -147,24 +186,35 @@ Result<ExpiryWay> find_expiry_way(Peer& peer) {
 
 Result<std::vector<KeyImage>> read_images(Peer& peer, const std::vector<std::string>& keys,
                                           ExpiryWay way, int64_t now_ms) {
-  auto images = read_headers(peer, keys, way, now_ms);
-  if (!images) return images.status();
-  std::vector<Argv> requests;
-  std::vector<size_t> owners;  // image of each pair of requests
-  for (size_t i = 0; i < keys.size(); ++i) {
-    KeyImage& image = (*images)[i];
-    if (!image.exists) continue;
-    const auto reads = value_requests(image.type, keys[i]);
-    image.unreadable = reads.empty();
-    if (!reads.empty()) owners.push_back(i);
-    requests.insert(requests.end(), reads.begin(), reads.end());
+  ImageBatch batch(peer, keys, way);
+  Status status = batch.send_headers();
+  if (status) status = batch.take_headers(now_ms);
+  if (status) status = batch.send_values();
+  if (!status) return status;
+  return batch.take_values();
+}
+
+Result<ImagePair> read_image_pair(Peer& leader, Peer& follower,
+                                  const std::vector<std::string>& keys, ExpiryWay leader_way,
+                                  ExpiryWay follower_way, int64_t now_ms) {
+  ImageBatch left(leader, keys, leader_way);
+  ImageBatch right(follower, keys, follower_way);
+  Status status = left.send_headers();
+  if (status) status = right.send_headers();
+  if (status) status = left.take_headers(now_ms);
+  if (status) status = right.take_headers(now_ms);
+  if (status) status = left.send_values();
+  if (status) status = right.send_values();
+  auto left_images = status ? left.take_values() : Result<std::vector<KeyImage>>(status);
+  auto right_images =
+      left_images ? right.take_values() : Result<std::vector<KeyImage>>(left_images.status());
+  if (!right_images) {
+    // Replies nobody took would answer the next requests.
+    leader.disconnect();
+    follower.disconnect();
+    return right_images.status();
   }
-  const auto replies = peer.pipeline(requests);
-  if (!replies) return replies.status();
-  for (size_t n = 0; n < owners.size(); ++n) {
-    fill_value((*images)[owners[n]], (*replies)[2 * n], (*replies)[2 * n + 1]);
-  }
-  return images;
+  return ImagePair{std::move(*left_images), std::move(*right_images)};
 }
 
 std::string compare_images(const KeyImage& leader, const KeyImage& follower,

@@ -35,6 +35,15 @@ Result<ExpiryWay> find_expiry_way(Peer& peer);
 Result<std::vector<KeyImage>> read_images(Peer& peer, const std::vector<std::string>& keys,
                                           ExpiryWay way, int64_t now_ms);
 
+// The same keys on two servers, which work at the same time.
+struct ImagePair {
+  std::vector<KeyImage> leader;
+  std::vector<KeyImage> follower;
+};
+Result<ImagePair> read_image_pair(Peer& leader, Peer& follower,
+                                  const std::vector<std::string>& keys, ExpiryWay leader_way,
+                                  ExpiryWay follower_way, int64_t now_ms);
+
 // "" if they are the same, else the first thing that differs: "missing", "extra", "type", "ttl",
 // "order", "value". Both not big, or equal in all but the value; `follower` is the side that should
 // look like `leader`.

@@ -161,21 +161,35 @@ Result<Reply> Peer::expect(const Argv& argv, int timeout_ms) {
   return Status::refused(cat(label(), ": ", reply->text));
 }
 
-Result<std::vector<Reply>> Peer::pipeline(const std::vector<Argv>& requests) {
+Status Peer::send(const std::vector<Argv>& requests) {
   Status status = connect();
   if (!status) return status;
   for (const Argv& argv : requests) {
     status = append(argv);
     if (!status) return status;
   }
+  for (int done = 0; done == 0;) {
+    if (redisBufferWrite(context_, &done) != REDIS_OK) return broken("being sent requests");
+  }
+  return Status::ok();
+}
+
+Result<std::vector<Reply>> Peer::receive(size_t count) {
+  if (context_ == nullptr) return Status::timeout(cat(label(), " broke off"));
   std::vector<Reply> replies;
-  replies.reserve(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
+  replies.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
     auto reply = read_reply();
     if (!reply) return reply.status();
     replies.push_back(std::move(*reply));
   }
   return replies;
+}
+
+Result<std::vector<Reply>> Peer::pipeline(const std::vector<Argv>& requests) {
+  const Status sent = send(requests);
+  if (!sent) return sent;
+  return receive(requests.size());
 }
 
 }  // namespace sf

@@ -61,6 +61,9 @@ class Peer {
   Result<Reply> expect(const Argv& argv, int timeout_ms);
   // All requests are written before the first reply is read; as many replies as requests.
   Result<std::vector<Reply>> pipeline(const std::vector<Argv>& requests);
+  // The two halves of pipeline(), so that two servers can work at the same time.
+  Status send(const std::vector<Argv>& requests);
+  Result<std::vector<Reply>> receive(size_t count);
 
   Status connect();  // no-op while connected
   void disconnect();

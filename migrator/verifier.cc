@@ -1,5 +1,7 @@
 #include "migrator/verifier.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 namespace sf {
@@ -16,6 +18,10 @@ std::string describe(const KeyImage& image) {
       cat(image.type, " of ", image.count, image.type == "string" ? " bytes" : " elements");
   if (image.expire_ms >= 0) text += cat(", expires at ", image.expire_ms);
   return text;
+}
+
+uint64_t key_digest(const std::string& key) {
+  return XXH3_64bits(key.data(), key.size());
 }
 
 Status stopped() {
@@ -80,6 +86,7 @@ Result<VerifyResult> Verifier::run() {
 }
 
 Status Verifier::pass_slot(int slot) {
+  seen_.emplace();
   const Status forth = scan(
       leader_, slot, [this](const std::vector<std::string>& keys) { return compare_chunk(keys); });
   if (!forth) return forth;
@@ -130,17 +137,17 @@ void Verifier::suspect(std::string key, KeyImage leader, std::string kind) {
 }
 
 Status Verifier::compare_chunk(const std::vector<std::string>& keys) {
-  auto left = read_images(leader_, keys, leader_way_, clock_.wall_ms());
-  if (!left) return left.status();
-  const auto right = read_images(follower_, keys, follower_way_, clock_.wall_ms());
-  if (!right) return right.status();
+  auto images =
+      read_image_pair(leader_, follower_, keys, leader_way_, follower_way_, clock_.wall_ms());
+  if (!images) return images.status();
   for (size_t i = 0; i < keys.size(); ++i) {
-    KeyImage& image = (*left)[i];
+    if (seen_) seen_->insert(key_digest(keys[i]));
+    KeyImage& image = images->leader[i];
     if (image.exists) {
       ++result_.keys;
       result_.bytes += image.bytes;
     }
-    std::string kind = compare_images(image, (*right)[i], tolerance_ms_);
+    std::string kind = compare_images(image, images->follower[i], tolerance_ms_);
     if (kind.empty() && image.big) {
       const auto differs = compare_big(leader_, follower_, keys[i], image.type);
       if (!differs) return differs.status();
@@ -148,14 +155,24 @@ Status Verifier::compare_chunk(const std::vector<std::string>& keys) {
     }
     if (!kind.empty()) suspect(keys[i], std::move(image), std::move(kind));
   }
+  if (seen_ && seen_->size() > kSeenMax) seen_.reset();
   return suspects_.size() >= kSuspectsMax ? recheck() : Status::ok();
 }
 
+// The leader did not show these keys in its own scan, or that is not known any more: does it have
+// them?
 Status Verifier::find_extras(const std::vector<std::string>& keys) {
-  const auto left = read_images(leader_, keys, leader_way_, clock_.wall_ms());
-  if (!left) return left.status();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!(*left)[i].exists) suspect(keys[i], (*left)[i], "extra");
+  std::vector<std::string> unknown;
+  for (const std::string& key : keys) {
+    if (!seen_ || !seen_->contains(key_digest(key))) unknown.push_back(key);
+  }
+  if (unknown.empty()) return Status::ok();
+  std::vector<Argv> requests;
+  for (const std::string& key : unknown) requests.push_back({"TYPE", key});
+  const auto types = leader_.pipeline(requests);
+  if (!types) return types.status();
+  for (size_t i = 0; i < unknown.size(); ++i) {
+    if ((*types)[i].word() == "none") suspect(unknown[i], KeyImage{}, "extra");
   }
   return suspects_.size() >= kSuspectsMax ? recheck() : Status::ok();
 }

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -37,6 +39,7 @@ struct VerifyResult {
 
 inline constexpr size_t kSuspectsMax = 10'000;
 inline constexpr size_t kDifferencesKept = 100;
+inline constexpr size_t kSeenMax = 1'000'000;
 
 struct VerifyOptions {
   SlotSet slots;
@@ -88,6 +91,9 @@ class Verifier {
   ExpiryWay follower_way_ = ExpiryWay::kExact;
   int64_t tolerance_ms_ = 0;
   std::vector<Suspect> suspects_;
+  // Digests of the keys the leader showed in this slot, so that the way back need not ask for each
+  // again; given up (nullopt) past kSeenMax.
+  std::optional<std::unordered_set<uint64_t>> seen_;
   VerifyResult result_;
 };
 

@@ -17,6 +17,8 @@ using Action = Runbook::Action;
 constexpr std::string_view kProgram = "slotferry";
 constexpr int kStateFormat = 1;
 constexpr int kRetryMs = 1000;
+// Some steps wait by themselves before they give up, so tries alone would be no bound.
+constexpr int64_t kRetryForUs = 180'000'000;
 
 bool not_now(const Status& status) {
   return status.code() == Code::kUnavailable || status.code() == Code::kTimeout;
@@ -81,6 +83,7 @@ Event MoveSession::perform(Step step) {
   const auto result = locked([&] { return run_step(*context_, step); });
   if (result) {
     last_failure_.clear();
+    failing_since_us_ = 0;
     const Status done = journal_->done(name, *result);
     if (!done) return {Event::Kind::kFailed, done.text()};
     out_.step_done(name, step_title(step), *result, (context_->clock.mono_us() - begun) / 1000);
@@ -98,8 +101,17 @@ Event MoveSession::perform(Step step) {
       out_.warning(cat(last_failure_, "; trying again"));
   }
   if (stop_.raised()) return {Event::Kind::kStop, {}};
-  return {not_now(result.status()) ? Event::Kind::kRetry : Event::Kind::kFailed,
-          result.status().text()};
+  return judge_failure(result.status());
+}
+
+Event MoveSession::judge_failure(const Status& status) {
+  if (!not_now(status)) return {Event::Kind::kFailed, status.text()};
+  const int64_t now = context_->clock.mono_us();
+  if (failing_since_us_ == 0) failing_since_us_ = now;
+  if (now - failing_since_us_ < kRetryForUs) return {Event::Kind::kRetry, status.text()};
+  return {Event::Kind::kFailed,
+          cat(status.text(), " (tried for ", (now - failing_since_us_) / 1'000'000,
+              " s); mend that and run the same command again, it goes on here")};
 }
 
 Event MoveSession::ask(const Action& action) {

@@ -49,6 +49,7 @@ class MoveSession {
   Status check_same_plan();
   ExitCode walk();
   Runbook::Event perform(Step step);
+  Runbook::Event judge_failure(const Status& status);
   Runbook::Event ask(const Runbook::Action& action);
   Result<std::string> locked(const std::function<Result<std::string>()>& act);
   void finish();
@@ -62,6 +63,7 @@ class MoveSession {
   std::unique_ptr<MoveContext> context_;
   std::string
       last_failure_;  // the newest reason journalled, so that a retry does not fill the journal
+  int64_t failing_since_us_ = 0;  // of the current step, 0 while it does not fail
   Phase shown_ = Phase::kReplicate;
   bool any_shown_ = false;
 };

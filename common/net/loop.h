@@ -49,7 +49,7 @@ class Stream {
   virtual void write(std::string_view bytes) = 0;
   // The output buffer itself, to encode into without a copy. Valid until the handler returns.
   virtual std::string& output() = 0;
-  virtual size_t unsent_bytes() const = 0;
+  virtual size_t unsent_bytes() const = 0;  // 0 once closed
   // on_drained is called on falling below `low` after having been above `high`. Default 64 KiB, 1 MiB.
   virtual void set_marks(size_t low, size_t high) = 0;
 

@@ -105,7 +105,7 @@ class UvConn {
   void shut();         // closes, tells nobody
 
   std::string& output();
-  size_t unsent() const { return out_.size(); }
+  size_t unsent() const { return phase_ == Phase::kClosed ? 0 : out_.size(); }
   void set_marks(size_t low, size_t high);
   void pause();
   void resume();

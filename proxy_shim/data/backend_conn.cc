@@ -150,7 +150,6 @@ size_t BackendConn::on_data(std::string_view unread) {
     if (parser_.scanned() >= kPieceBytes) used += pass_front(rest.substr(0, parser_.scanned()));
     break;
   }
-  worker_.publish_inflight();
   if (retired_ && head_ == nullptr) worker_.remove_retired_later();
   return used;
 }

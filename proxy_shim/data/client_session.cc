@@ -65,7 +65,6 @@ size_t ClientSession::on_data(std::string_view unread) {
   }
   worker_.stats().requests.add(requests);
   worker_.stats().bytes_in.add(static_cast<int64_t>(used));
-  worker_.publish_inflight();
   return used;
 }
 

@@ -21,7 +21,7 @@ void PendingPool::give(Pending* record) {
   }
   record->next = free_;
   free_ = record;
-  --taken_;
+  in_use_.add(-1);
 }
 
 void PendingPool::grow() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/ops/metrics.h"
 #include "proxy_shim/data/routes.h"
 
 namespace sf {
@@ -48,23 +49,25 @@ struct Pending {
 // Grows in blocks, never shrinks; bounded by clients_max x client_requests_max of its users.
 class PendingPool {
  public:
+  // `in_use` shows how many records are taken; it outlives the pool.
+  explicit PendingPool(Cell& in_use) : in_use_(in_use) {}
+
   Pending* take() {
     if (free_ == nullptr) grow();
     Pending* record = free_;
     free_ = record->next;
     record->next = nullptr;
-    ++taken_;
+    in_use_.add(1);
     return record;
   }
   void give(Pending* record);
-  int64_t taken() const { return taken_; }
 
  private:
   static constexpr size_t kBlock = 256;
   void grow();
   std::vector<std::unique_ptr<Pending[]>> blocks_;
   Pending* free_ = nullptr;
-  int64_t taken_ = 0;
+  Cell& in_use_;
 };
 
 }  // namespace sf

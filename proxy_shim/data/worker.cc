@@ -21,6 +21,7 @@ Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const
       routes_(std::make_unique<Routes>(std::move(table))),
       facts_(std::make_shared<BackendFacts>()),
       slow_bytes_max_(kSlowBytesMax / std::max(shared.options.threads, 1)),
+      pool_(stats_.inflight),
       holds_(shared.holds),
       forwarder_(*this),
       alive_(std::make_shared<Worker*>(this)) {

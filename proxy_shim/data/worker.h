@@ -64,7 +64,6 @@ class Worker {
   // The time of this turn: read once a batch of bytes.
   int64_t now_us() const { return now_us_; }
   void touch_clock() { now_us_ = loop_.now_us(); }
-  void publish_inflight() { stats_.inflight.set(pool_.taken()); }
 
   // Ends of a record: exactly one of them is called for each record handed to a connection.
   void complete(Pending* record, std::string_view reply);

@@ -249,7 +249,8 @@ TEST_CASE(
     "HoldQueue: a pass visits what was there, keeps order, and survives removals in between") {
   HoldBudget budget(3, 100);
   HoldQueue queue(budget);
-  PendingPool pool;
+  Cell in_use;
+  PendingPool pool(in_use);
   std::array<Pending*, 3> records{};
   for (auto& record : records) {
     record = pool.take();

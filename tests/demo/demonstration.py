@@ -16,11 +16,14 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cluster import PRODUCT, Cluster  # noqa: E402
-from ferry_env import Env, connect, free_port, program  # noqa: E402
+from ferry_env import Env, connect, free_port, program, wait_until  # noqa: E402
 from load import Load, dataset  # noqa: E402
 
 MOVED = range(901, 1024)
 KILLABLE = ("shim", "migrator", "new-master", "new-slave", "old-master", "old-slave")
+# Where a kill may fall: phase of the run, and how far into it, in seconds.
+KILL_WINDOWS = (("replicate", 3.0), ("attach", 0.3), ("cutover", 8.0), ("cutover", 8.0), ("cutover", 8.0), ("verify", 3.0),
+                ("handback", 0.3))
 ERROR_GRACE_S = 2.0  # proxies notice and redial within their own back-off after a program is back
 
 
@@ -112,20 +115,29 @@ class Demonstration:
             self.killer.join(60)
 
     def kill_later(self, victim):
-        delay = self.random.uniform(0.3, 1.0) * self.flags_kill_span
+        phase, span = self.random.choice(KILL_WINDOWS)
+        delay = self.random.uniform(0, span)
+
+        def phase_begun():
+            try:
+                with open(self.env.path("run.log"), errors="replace") as f:
+                    return "== " + phase in f.read()
+            except OSError:
+                return False
 
         def run():
+            wait_until("the run reaches " + phase, phase_begun, 300, step=0.01)
             time.sleep(delay)  # the random moment itself
             began = time.time()
             if victim == "migrator":
-                self.say("kill -9 migrator")
+                self.say("kill -9 migrator, %.1f s into %s" % (delay, phase))
                 self.migrator.kill()
                 self.outages.append((began, time.time()))
                 return
             proc = {"shim": lambda: self.shim, "new-master": lambda: self.cluster.g4,
                     "new-slave": lambda: self.cluster.g4_slave, "old-master": lambda: self.cluster.g3,
                     "old-slave": lambda: self.cluster.g3_slave}[victim]()
-            self.say("kill -9 %s" % proc.name)
+            self.say("kill -9 %s, %.1f s into %s" % (proc.name, delay, phase))
             self.outages.append((began, float("inf")))
             proc.kill()
             proc.start()
@@ -192,7 +204,6 @@ class Demonstration:
         load = Load(self.env, self.cluster, flags.seed, clients=flags.clients, benchmarks=not flags.no_benchmark)
         self.make_plan()
         self.start_shim()
-        self.flags_kill_span = 12.0
         if flags.kill:
             self.kill_later(flags.kill)
         self.timed("slotferry run: replicate, attach, cut over, verify, hand back, clean up, detach", self.run_migrator)

@@ -21,6 +21,8 @@ struct MigrationAnswer {
   std::string reply;
 };
 
+// What stands before the reply of a wrapped command that was executed.
+inline constexpr std::string_view kWrapperPrefix = "*2\r\n:2\r\n";
 inline constexpr int64_t kMigrationPaceUs = 100'000;
 
 // `argv` has passed the arity check of a command with kCmdMigration.

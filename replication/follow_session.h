@@ -51,7 +51,7 @@ struct Said {
 struct Applied {  // answer to Apply
   uint64_t to = 0;
 };
-struct Stored {  // answer to StoreSlot: durable
+struct Stored {  // answer to StoreSlot: in place, its position with it
   int slot = 0;
 };
 struct Synced {  // everything applied up to here is on disk

@@ -183,8 +183,8 @@ class Engine {
   Status export_slot(int slot, const ReadView& view, size_t chunk_bytes,
                      const std::function<Status(SstChunk)>& sink);
   // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family;
-  // they are moved), writes the sys records, synced, in this order. Raises slot_seq and logs a
-  // kReload entry. as_seq as in ApplyRequest.
+  // they are moved), writes the sys records, in this order: synced if the slot is large, else all in
+  // one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest.
   Status replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
                       const std::vector<std::pair<std::string, std::optional<std::string>>>& sys,
                       std::optional<uint64_t> as_seq = std::nullopt);

@@ -151,7 +151,9 @@ struct Engine::State {
   uint64_t oldest_view() const;  // RocksDB's sequence of the oldest live ReadView; UINT64_MAX: none
   Status reserve_versions(uint64_t up_to);  // version_mutex held
   // slot_files.cc
-  Result<bool> wipe_slot(Engine& engine, int slot);  // true: something was there
+  bool add_wipe(Engine& engine, int slot, rocksdb::WriteBatch& batch) const;  // true: something is there
+  Status add_files(const std::vector<std::pair<Cf, std::string>>& files,
+                   rocksdb::WriteBatch& batch) const;
   Status ingest(const std::vector<std::pair<Cf, std::string>>& files);
   Result<uint64_t> recount_slot(Engine& engine, int slot);
   // background.cc

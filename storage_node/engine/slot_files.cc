@@ -1,8 +1,10 @@
 // A slot as SST files: written for a copy, ingested on the other side.
 #include <rocksdb/env.h>
+#include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/strings.h"
 #include "storage_node/engine/engine_state.h"
@@ -15,6 +17,17 @@ namespace sf {
 namespace {
 
 constexpr std::array<Cf, 3> kSlotFamilies = {Cf::kMeta, Cf::kData, Cf::kScore};
+constexpr uint64_t kIngestFrom = 1UL << 20;  // bytes of SST files
+
+uint64_t total_bytes(const std::vector<std::pair<Cf, std::string>>& files) {
+  uint64_t total = 0;
+  for (const auto& [family, path] : files) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(path, error);
+    if (!error) total += size;
+  }
+  return total;
+}
 
 // Writes SST files into memory, one at a time, and hands them on.
 class ChunkWriter {
@@ -90,21 +103,35 @@ Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
   return Status::ok();
 }
 
-Result<bool> Engine::State::wipe_slot(Engine& engine, int slot) {
-  rocksdb::WriteBatch batch;
+bool Engine::State::add_wipe(Engine& engine, int slot, rocksdb::WriteBatch& batch) const {
+  bool any = false;
   for (const Cf cf : kSlotFamilies) {
     for (int db = 0; db < kDbCount; ++db) {
       const std::string begin = slot_prefix(db, slot);
       const std::string end = prefix_end(begin);
-      if (engine.scan(cf, begin, end)->Valid()) batch.DeleteRange(handle(cf), begin, end);
+      if (!engine.scan(cf, begin, end)->Valid()) continue;
+      batch.DeleteRange(handle(cf), begin, end);
+      any = true;
     }
   }
-  if (batch.Count() == 0) return false;
-  const std::lock_guard lock(gate);
-  Status done = check_disk();
-  if (done) done = write_batch(batch, false);
-  if (!done) return done;
-  return true;
+  return any;
+}
+
+// The contents of small files as writes: cheaper than three files more in the tree and their
+// fsyncs.
+Status Engine::State::add_files(const std::vector<std::pair<Cf, std::string>>& files,
+                                rocksdb::WriteBatch& batch) const {
+  for (const auto& [family, path] : files) {
+    rocksdb::SstFileReader reader(table_options);
+    rocksdb::Status status = reader.Open(path);
+    if (status.ok()) status = reader.VerifyChecksum();
+    if (!status.ok()) return to_status(status, "reading a copied slot's file");
+    const std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator(rocksdb::ReadOptions()));
+    for (it->SeekToFirst(); it->Valid(); it->Next())
+      batch.Put(handle(family), it->key(), it->value());
+    if (!it->status().ok()) return to_status(it->status(), "reading a copied slot's file");
+  }
+  return Status::ok();
 }
 
 Status Engine::State::ingest(const std::vector<std::pair<Cf, std::string>>& files) {
@@ -143,19 +170,29 @@ Result<uint64_t> Engine::State::recount_slot(Engine& engine, int slot) {
   return newest;
 }
 
-// Not one critical section: a flush may be needed before the ingest, and other slots' writers must
+// A slot of small files is one batch, wiped and filled at once. A large one is ingested, which is
+// not one critical section: a flush may be needed before the ingest, and other slots' writers must
 // not wait for it. The slot itself takes no client write (the caller follows it), and a crash in
 // the middle leaves sys records that say "not copied yet".
 Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
                             const SysRecords& sys, std::optional<uint64_t> as_seq) {
   State& s = *state_;
-  const Result<bool> wiped = s.wipe_slot(*this, slot);
-  if (!wiped) return wiped.status();
-  Status done = s.ingest(files);
+  rocksdb::WriteBatch batch;
+  const bool wiped = s.add_wipe(*this, slot, batch);
+  const bool ingested = total_bytes(files) > kIngestFrom;
+  Status done;
+  if (!ingested) {
+    done = s.add_files(files, batch);
+  } else {
+    if (wiped) {
+      const std::lock_guard lock(s.gate);
+      done = s.check_disk();
+      if (done) done = s.write_batch(batch, false);
+    }
+    batch.Clear();
+    if (done) done = s.ingest(files);
+  }
   if (!done) return done;
-  const Result<uint64_t> newest = s.recount_slot(*this, slot);
-  if (!newest) return newest.status();
-  raise_version(*newest);
   uint64_t seq = 0;
   {
     const std::lock_guard lock(s.gate);
@@ -164,16 +201,19 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
       return Status::invalid(
           cat("a copied slot has seq ", seq, ", the log is at ", s.last_seq.load()));
     }
-    rocksdb::WriteBatch batch;
     s.add_sys(batch, sys);
     const SlotSet slots = SlotSet::of(slot);
     const int64_t now = s.own_now_ms();
-    // An empty slot that was empty before needs no fsync: at worst it is copied again.
-    const bool synced = *wiped || !files.empty();
-    done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, synced);
+    // In one batch, data and records are lost together or not at all: then no fsync is needed.
+    done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, ingested);
     if (!done) return done;
     s.slot_seq[static_cast<size_t>(slot)] = seq;
     if (s.wants_backlog()) s.remember({seq, now, LogEntry::Kind::kReload, slots, nullptr});
+  }
+  if (wiped || !files.empty()) {
+    const Result<uint64_t> newest = s.recount_slot(*this, slot);
+    if (!newest) return newest.status();
+    raise_version(*newest);
   }
   s.notify(seq);
   return Status::ok();

@@ -84,13 +84,7 @@ void spop(CommandContext& ctx) {
   run(ctx, args, Reads::kOne, [&](KeyTxn& keys) {
     Collection& set = keys.open(key, KeyType::kSet);
     Random random(Random::system_seed());
-    auto drawn = sample_distinct(set, static_cast<uint64_t>(count.value_or(1)), random);
-    if (drawn.size() == set.size()) {
-      set.clear();
-    } else {
-      for (const Entry& entry : drawn) set.erase(entry.field);
-      set.grow(-static_cast<int64_t>(drawn.size()));
-    }
+    auto drawn = pop_random(set, static_cast<uint64_t>(count.value_or(1)), random);
     if (!count) return drawn.empty() ? resp::nil(ctx.out) : resp::bulk(ctx.out, drawn[0].field);
     resp::array(ctx.out, drawn.size());
     for (const Entry& entry : drawn) resp::bulk(ctx.out, entry.field);

@@ -17,6 +17,7 @@ Collection::Collection(KeyTxn& keys, std::string_view key, KeyType type, Loaded 
   // exists.
   if (was_live_ && before->type == type) {
     meta_ = *before;
+    if (type == KeyType::kZset) low_member_ = zset_low_member(before->stored);
     prefix_ = data_prefix(keys.db(), key, meta_.version);
   }
   meta_.type = type;
@@ -74,9 +75,10 @@ void Collection::set_ends(uint64_t head, uint64_t tail) {
   dirty_ = true;
 }
 
-void Collection::set_bounds(uint64_t low, uint64_t high) {
+void Collection::set_bounds(uint64_t low, std::string_view low_member, uint64_t high) {
   meta_.head = low;
   meta_.tail = high;
+  low_member_ = low_member.substr(0, kLowMemberBytes);
   dirty_ = true;
 }
 
@@ -87,9 +89,16 @@ void Collection::clear() {
 void Collection::begin_anew(KeyType type) {
   meta_ = MetaFields{};
   meta_.type = type;
+  low_member_.clear();
   prefix_.clear();
   fresh_ = true;
   dirty_ = true;
+}
+
+void Collection::begin_version() {
+  int64_t expire_ms = meta_.expire_ms;
+  begin_anew(meta_.type);
+  meta_.expire_ms = expire_ms;
 }
 
 void Collection::save() {
@@ -101,7 +110,7 @@ void Collection::save() {
   }
   std::string name = meta_key(keys_.db(), key_);
   if (!was_stored_) keys_.txn().count_keys(keys_.db(), slot_of_stored(name), 1);
-  keys_.put(Cf::kMeta, std::move(name), encode_meta(meta_));
+  keys_.put(Cf::kMeta, std::move(name), encode_meta(meta_, low_member_));
 }
 
 Cursor Collection::scan(Cf cf, std::string_view begin, std::optional<std::string_view> end,
@@ -144,7 +153,9 @@ Status copy_key(Engine& engine, WriteTxn& txn, int from_db, std::string_view fro
   if (!status) return status;
   std::string name = meta_key(to_db, to);
   if (!to_before.stored) txn.count_keys(to_db, slot_of_stored(name), 1);
-  txn.put(Cf::kMeta, std::move(name), encode_meta(copy));
+  bool zset = meta.type == KeyType::kZset;
+  txn.put(Cf::kMeta, std::move(name),
+          encode_meta(copy, zset ? zset_low_member(meta.stored) : std::string_view()));
   return Status::ok();
 }
 

@@ -38,12 +38,16 @@ class Collection {
   // Lists: where elements are. Sorted sets: the bounds of the sortable scores.
   uint64_t head() const { return meta_.head; }
   uint64_t tail() const { return meta_.tail; }
-  void set_ends(uint64_t head, uint64_t tail);   // lists: size becomes tail - head
-  void set_bounds(uint64_t low, uint64_t high);  // sorted sets
+  void set_ends(uint64_t head, uint64_t tail);  // lists: size becomes tail - head
+  std::string_view low_member() const { return low_member_; }
+  // Sorted sets; a member longer than kLowMemberBytes is cut, which is a lower bound too.
+  void set_bounds(uint64_t low, std::string_view low_member, uint64_t high);
 
   void clear();                   // the key goes; a later put makes it anew
   void begin_anew(KeyType type);  // clear, as another type (KeyTxn::replace)
-  void save();                    // writes or deletes the meta if it changed (KeyTxn::commit)
+  // A new version without entries, size 0, but the same expiry: the caller puts all entries again.
+  void begin_version();
+  void save();  // writes or deletes the meta if it changed (KeyTxn::commit)
 
   // Stored entries (not own writes) whose suffix is in [begin, end); no end: all that follow.
   // Absent collections give an invalid cursor.
@@ -58,6 +62,7 @@ class Collection {
   KeyTxn& keys_;
   std::string_view key_;  // of the command's arguments
   MetaFields meta_;
+  std::string low_member_;
   std::string prefix_;  // data_prefix of meta_.version; empty: no version yet
   bool was_stored_;     // a meta was there, live or expired
   bool was_live_;

@@ -47,7 +47,9 @@ bool decode_meta(std::string_view stored, MetaFields* fields) {
   fields->expire_ms = static_cast<int64_t>(big64(stored.data() + 2));
   if (fields->type == KeyType::kString) return true;
   bool ends = has_ends(fields->type);
-  if (stored.size() != (ends ? kEndsBytes : kCollectionBytes)) return false;
+  size_t least = ends ? kEndsBytes : kCollectionBytes;
+  size_t most = fields->type == KeyType::kZset ? kEndsBytes + kLowMemberBytes : least;
+  if (stored.size() < least || stored.size() > most) return false;
   fields->version = big64(stored.data() + kMetaHeaderBytes);
   fields->size = big64(stored.data() + kMetaHeaderBytes + 8);
   if (ends) {
@@ -65,9 +67,13 @@ std::string encode_string_meta(std::string_view value, int64_t expire_ms) {
   return out;
 }
 
-std::string encode_meta(const MetaFields& fields) {
+std::string_view zset_low_member(std::string_view stored) {
+  return stored.substr(kEndsBytes);
+}
+
+std::string encode_meta(const MetaFields& fields, std::string_view low_member) {
   std::string out;
-  out.reserve(kEndsBytes);
+  out.reserve(kEndsBytes + low_member.size());
   put_header(out, fields.type, fields.flags, fields.expire_ms);
   put_big64(out, fields.version);
   put_big64(out, fields.size);
@@ -75,6 +81,7 @@ std::string encode_meta(const MetaFields& fields) {
     put_big64(out, fields.head);
     put_big64(out, fields.tail);
   }
+  out.append(low_member);
   return out;
 }
 

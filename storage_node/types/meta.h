@@ -28,6 +28,7 @@ enum class KeyType : uint8_t { kString = 1, kHash = 2, kList = 3, kSet = 4, kZse
 std::string_view type_name(KeyType type);
 
 inline constexpr size_t kMetaHeaderBytes = 10;
+inline constexpr size_t kLowMemberBytes = 64;
 
 struct MetaFields {
   KeyType type = KeyType::kString;
@@ -54,8 +55,12 @@ inline std::string_view string_value(std::string_view stored) {
   return stored.substr(kMetaHeaderBytes);
 }
 
+// The low member of a sorted set's stored meta.
+std::string_view zset_low_member(std::string_view stored);
+
 std::string encode_string_meta(std::string_view value, int64_t expire_ms);
-std::string encode_meta(const MetaFields& fields);  // collections
+// Collections; low_member for sorted sets only.
+std::string encode_meta(const MetaFields& fields, std::string_view low_member = {});
 // The same meta with another expiry (0: none): EXPIRE and PERSIST of any type.
 std::string with_expire(std::string stored, int64_t expire_ms);
 

@@ -1,5 +1,7 @@
 #include "storage_node/types/sampling.h"
 
+#include <rocksdb/perf_context.h>
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>
@@ -98,6 +100,30 @@ void sample_repeated(Collection& collection, uint64_t count, Random& random,
     return;
   }
   for (uint64_t i = 0; i < count && collection.keys().ok(); ++i) take(descend(collection, random));
+}
+
+std::vector<Entry> pop_random(Collection& set, uint64_t count, Random& random) {
+  constexpr uint64_t kManySkipped = 4096;  // deleted entries walked over by one draw
+  uint64_t skipped_before = rocksdb::get_perf_context()->internal_delete_skipped_count;
+  std::vector<Entry> drawn = sample_distinct(set, count, random);
+  uint64_t skipped = rocksdb::get_perf_context()->internal_delete_skipped_count - skipped_before;
+  uint64_t left = set.size() - drawn.size();
+  if (left == 0) {
+    set.clear();
+  } else if (skipped > kManySkipped && left <= kUniformSampleSize) {
+    std::unordered_set<std::string_view> gone;
+    for (const Entry& entry : drawn) gone.insert(entry.field);
+    std::vector<Entry> all = all_entries(set);
+    set.begin_version();
+    for (const Entry& entry : all) {
+      if (!gone.contains(entry.field)) set.put(entry.field, entry.value);
+    }
+    set.grow(static_cast<int64_t>(left));
+  } else {
+    for (const Entry& entry : drawn) set.erase(entry.field);
+    set.grow(-static_cast<int64_t>(drawn.size()));
+  }
+  return drawn;
 }
 
 }  // namespace sf

@@ -22,6 +22,11 @@ struct Entry {
   std::string value;
 };
 
+// SPOP: takes `count` different entries out, drawn as by sample_distinct. A set that has been
+// popped down to few entries is mostly deleted ones, which every later draw would walk over: it is
+// then put anew, under another version, so that compaction can drop them.
+std::vector<Entry> pop_random(Collection& set, uint64_t count, Random& random);
+
 inline constexpr uint64_t kUniformSampleSize = 2048;  // entries; up to this every draw is uniform
 
 // `count` different entries in random order, or all if there are not more.

@@ -86,18 +86,21 @@ void Zset::set(std::string_view member, double score, std::optional<double> befo
   if (before) entries_.erase_score(score_entry(*before, member));
   entries_.put(member, score_bytes(score));
   entries_.put_score(score_entry(score, member));
-  include(score);
+  include(score, member);
   if (!before) entries_.grow(1);
 }
 
-void Zset::include(double score) {
+void Zset::include(double score, std::string_view member) {
   uint64_t sortable = sortable_score(score);
   uint64_t low = entries_.head();
   uint64_t high = entries_.tail();
-  if (!entries_.exists() && low == 0) return entries_.set_bounds(sortable, sortable);
-  if (sortable < low) low = sortable;
-  if (sortable > high) high = sortable;
-  if (low != entries_.head() || high != entries_.tail()) entries_.set_bounds(low, high);
+  if (!entries_.exists() && low == 0) return entries_.set_bounds(sortable, {}, sortable);
+  if (sortable > high) entries_.set_bounds(low, std::string(entries_.low_member()), sortable);
+  if (sortable < low) {
+    entries_.set_bounds(sortable, {}, entries_.tail());
+  } else if (sortable == low && member < entries_.low_member()) {
+    entries_.set_bounds(low, member, entries_.tail());
+  }
 }
 
 void Zset::remove(std::string_view member, double score) {
@@ -111,8 +114,10 @@ void Zset::remove_walked(const ScoredMembers& members, bool from_low_end, bool f
   if (members.size() == size()) return entries_.clear();
   for (const ScoredMember& one : members) remove(one.member, one.score);
   uint64_t last = sortable_score(members.back().score);
-  if (from_low_end) entries_.set_bounds(last, entries_.tail());
-  if (from_high_end) entries_.set_bounds(entries_.head(), last);
+  if (from_low_end) entries_.set_bounds(last, members.back().member, entries_.tail());
+  if (from_high_end) {
+    entries_.set_bounds(entries_.head(), std::string(entries_.low_member()), last);
+  }
 }
 
 bool Zset::low_end_in(const ScoreRange& range) const {
@@ -127,7 +132,9 @@ void Zset::walk_scores(const ScoreRange& range, bool reverse, const Take& take) 
   begin = std::max(begin, entries_.head());
   end = std::min(end, entries_.tail() + 1);
   if (begin >= end) return;
-  Cursor at = entries_.scan(Cf::kScore, sortable_bytes(begin), sortable_bytes(end),
+  std::string first = sortable_bytes(begin);
+  if (begin == entries_.head()) first.append(entries_.low_member());
+  Cursor at = entries_.scan(Cf::kScore, first, sortable_bytes(end),
                             reverse ? KeyTxn::From::kLast : KeyTxn::From::kFirst);
   while (at.valid()) {
     std::string_view suffix = at.suffix();

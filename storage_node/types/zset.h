@@ -72,7 +72,7 @@ class Zset {
 
  private:
   using Take = std::function<bool(std::string_view member, double score)>;  // false: enough
-  void include(double score);
+  void include(double score, std::string_view member);
   void walk_scores(const ScoreRange& range, bool reverse, const Take& take);
   void walk_members(const LexRange& range, bool reverse, const Take& take);
 

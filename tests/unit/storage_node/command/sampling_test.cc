@@ -42,4 +42,21 @@ TEST_CASE("a large set is sampled without a pass over it, from all over, without
   CHECK(shell({"SCARD", "s"}) == ":19000\r\n");
 }
 
+TEST_CASE("a set popped down to few is put anew, with its members and its TTL") {
+  Shell shell;
+  std::vector<std::string> argv = {"SADD", "s"};
+  for (int i = 0; i < 12000; ++i) argv.push_back("user:" + std::to_string(i));
+  shell(argv);
+  shell.expire("s", shell.clock().wall_ms() + 1000);
+  auto version = [&] { return (*load_meta(shell.engine(), 0, "s"))->version; };
+  uint64_t before = version();
+  shell({"SPOP", "s", "11990"});
+  shell({"SPOP", "s"});
+  CHECK(version() != before);
+  CHECK(shell({"SCARD", "s"}) == ":9\r\n");
+  CHECK(shell({"SMEMBERS", "s"}).starts_with("*9\r\n"));
+  CHECK((*load_meta(shell.engine(), 0, "s"))->expire_ms == shell.clock().wall_ms() + 1000);
+  CHECK(shell.engine().key_count(0) == 1);
+}
+
 }  // namespace sf

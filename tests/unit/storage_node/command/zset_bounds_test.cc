@@ -51,4 +51,18 @@ TEST_CASE("range removal moves the low bound only if it began at the low end") {
   CHECK(shell({"ZRANK", "z", "e"}) == ":0\r\n");
 }
 
+TEST_CASE("among equal scores the low member moves with pops and back with additions") {
+  Shell shell;
+  std::string longer(100, 'q');
+  shell({"ZADD", "z", "0", "b", "0", "d", "0", "f", "0", longer + "1", "0", longer + "2"});
+  CHECK(shell({"ZPOPMIN", "z", "2"}) == bulks({"b", "0", "d", "0"}));
+  CHECK(shell({"ZADD", "z", "0", "c", "0", "e"}) == ":2\r\n");
+  CHECK(shell({"ZRANGE", "z", "0", "2"}) == bulks({"c", "e", "f"}));
+  CHECK(shell({"ZPOPMIN", "z", "4"}).starts_with("*8"));
+  CHECK(shell({"ZADD", "z", "0", longer + "0"}) == ":1\r\n");
+  CHECK(shell({"ZRANGE", "z", "0", "-1"}) == bulks({longer + "0", longer + "2"}));
+  shell.reopen();
+  CHECK(shell({"ZRANGE", "z", "0", "-1"}) == bulks({longer + "0", longer + "2"}));
+}
+
 }  // namespace sf

@@ -9,7 +9,7 @@ namespace sf {
 
 KeyLocks::Held::Held(Held&& other) noexcept
     : locks_(std::exchange(other.locks_, nullptr)),
-      all_(other.all_),
+      kind_(other.kind_),
       one_(other.one_),
       stripes_(std::move(other.stripes_)) {}
 
@@ -17,7 +17,7 @@ KeyLocks::Held& KeyLocks::Held::operator=(Held&& other) noexcept {
   if (this == &other) return *this;
   release();
   locks_ = std::exchange(other.locks_, nullptr);
-  all_ = other.all_;
+  kind_ = other.kind_;
   one_ = other.one_;
   stripes_ = std::move(other.stripes_);
   return *this;
@@ -25,14 +25,25 @@ KeyLocks::Held& KeyLocks::Held::operator=(Held&& other) noexcept {
 
 void KeyLocks::Held::release() {
   if (locks_ == nullptr) return;
-  if (all_) {
-    for (Stripe& stripe : locks_->stripes_) stripe.mutex.unlock();
-  } else if (stripes_.empty()) {
-    locks_->stripes_[one_].mutex.unlock();
-  } else {
-    for (const uint16_t stripe : stripes_) locks_->stripes_[stripe].mutex.unlock();
+  KeyLocks& locks = *std::exchange(locks_, nullptr);
+  switch (kind_) {
+    case Kind::kOne:
+      locks.stripes_[one_].mutex.unlock();
+      locks.table_.unlock_shared();
+      break;
+    case Kind::kSome:
+      for (const uint16_t stripe : stripes_) locks.stripes_[stripe].mutex.unlock();
+      locks.table_.unlock_shared();
+      break;
+    case Kind::kAll:
+      locks.table_.unlock();
+      locks.all_wanted_ = false;
+      locks.turnstile_.unlock();
+      break;
+    case Kind::kMore:
+      locks.stripes_[one_].mutex.unlock();
+      break;
   }
-  locks_ = nullptr;
 }
 
 uint16_t KeyLocks::stripe_of(int db, std::string_view key) {
@@ -40,7 +51,16 @@ uint16_t KeyLocks::stripe_of(int db, std::string_view key) {
       XXH3_64bits_withSeed(key.data(), key.size(), static_cast<XXH64_hash_t>(db)) % kStripes);
 }
 
+void KeyLocks::enter() {
+  if (all_wanted_.load(std::memory_order_relaxed)) {
+    turnstile_.lock();
+    turnstile_.unlock();
+  }
+  table_.lock_shared();
+}
+
 KeyLocks::Held KeyLocks::lock(int db, std::string_view key) {
+  enter();
   Held held;
   held.one_ = stripe_of(db, key);
   stripes_[held.one_].mutex.lock();
@@ -57,11 +77,14 @@ KeyLocks::Held KeyLocks::lock(int db, std::span<const std::string_view> keys) {
 }
 
 KeyLocks::Held KeyLocks::lock_stripes(std::vector<uint16_t> stripes) {
-  Held held;
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  Held held;
   if (stripes.empty()) return held;
+  if (stripes.size() > kMany) return lock_all();
+  enter();
   for (const uint16_t stripe : stripes) stripes_[stripe].mutex.lock();
+  held.kind_ = Held::Kind::kSome;
   held.stripes_ = std::move(stripes);
   held.locks_ = this;
   return held;
@@ -74,6 +97,7 @@ bool KeyLocks::try_lock_more(int db, std::string_view key, int held_db,
     if (stripe_of(held_db, held_key) == stripe) return true;
   }
   if (!stripes_[stripe].mutex.try_lock()) return false;
+  more->kind_ = Held::Kind::kMore;
   more->one_ = stripe;
   more->locks_ = this;
   return true;
@@ -81,8 +105,10 @@ bool KeyLocks::try_lock_more(int db, std::string_view key, int held_db,
 
 KeyLocks::Held KeyLocks::lock_all() {
   Held held;
-  for (Stripe& stripe : stripes_) stripe.mutex.lock();
-  held.all_ = true;
+  turnstile_.lock();
+  all_wanted_ = true;
+  table_.lock();
+  held.kind_ = Held::Kind::kAll;
   held.locks_ = this;
   return held;
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -33,6 +34,25 @@ TEST_CASE("engine: a view is exact") {
   CHECK(f.value("a") == "new");
 }
 
+// The child of the next test, a process of its own: writes until it is killed, and says each seq.
+TEST_CASE("engine: child that writes until it is killed" * doctest::skip()) {
+  const char* dir = std::getenv("SF_TEST_CHILD_DIR");
+  REQUIRE(dir != nullptr);
+  EngineOptions options;
+  options.dir = dir;
+  options.reserve_bytes = 0;
+  const SystemClock clock;
+  auto engine = Engine::open(options, clock, Log());
+  for (uint64_t i = 1; engine.is_ok(); ++i) {
+    WriteTxn txn;
+    const std::string key = "k" + std::to_string(i);
+    txn.put(Cf::kMeta, meta_key(0, key), string_meta(key));
+    txn.count_keys(0, slot_of(key), 1);
+    const auto seq = (*engine)->commit(std::move(txn));
+    if (!seq || write(STDOUT_FILENO, &*seq, sizeof(*seq)) != sizeof(*seq)) break;
+  }
+}
+
 TEST_CASE(
     "I10: killed at any moment, the engine has every acknowledged batch and goes on from there") {
   TempDir temp;
@@ -43,17 +63,12 @@ TEST_CASE(
   REQUIRE(pipe(pipe_fds) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    const SystemClock clock;
-    auto engine = Engine::open(options, clock, Log());
-    for (uint64_t i = 1; engine.is_ok(); ++i) {
-      WriteTxn txn;
-      const std::string key = "k" + std::to_string(i);
-      txn.put(Cf::kMeta, meta_key(0, key), string_meta(key));
-      txn.count_keys(0, slot_of(key), 1);
-      const auto seq = (*engine)->commit(std::move(txn));
-      if (!seq || write(pipe_fds[1], &*seq, sizeof(*seq)) != sizeof(*seq)) break;
-    }
-    _exit(1);
+    dup2(pipe_fds[1], STDOUT_FILENO);
+    close(pipe_fds[0]);
+    setenv("SF_TEST_CHILD_DIR", options.dir.c_str(), 1);
+    execl("/proc/self/exe", "child", "--no-skip", "--no-intro=true", "--no-version=true",
+          "--test-case=engine: child that writes until it is killed", nullptr);
+    _exit(127);
   }
   close(pipe_fds[1]);
   uint64_t acknowledged = 0;

@@ -116,6 +116,13 @@ int main(int argc, char** argv) {
     std::cerr << "codis-standin: " << error.what() << "; see --help\n";
     return 1;
   }
+  for (const char* name : {"port", "admin-port"}) {
+    const int port = flags[name].as<int>();
+    if (port < 0 || port > 65535) {
+      std::cerr << "codis-standin: --" << name << " " << port << " is no port; give 0 to 65535\n";
+      return 1;
+    }
+  }
   if (role == "dashboard") return run_dashboard(flags, signals);
   if (role == "proxy") return run_proxy(flags, signals);
   std::cout << known << "\n";

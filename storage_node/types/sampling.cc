@@ -103,14 +103,15 @@ void sample_repeated(Collection& collection, uint64_t count, Random& random,
 }
 
 std::vector<Entry> pop_random(Collection& set, uint64_t count, Random& random) {
-  constexpr uint64_t kManySkipped = 4096;  // deleted entries walked over by one draw
+  constexpr uint64_t kManySkipped = 4096;   // deleted entries walked over by one draw
+  constexpr uint64_t kMostPutAnew = 32768;  // bounds the batch
   uint64_t skipped_before = rocksdb::get_perf_context()->internal_delete_skipped_count;
   std::vector<Entry> drawn = sample_distinct(set, count, random);
   uint64_t skipped = rocksdb::get_perf_context()->internal_delete_skipped_count - skipped_before;
   uint64_t left = set.size() - drawn.size();
   if (left == 0) {
     set.clear();
-  } else if (skipped > kManySkipped && left <= kUniformSampleSize) {
+  } else if (skipped > std::max(kManySkipped, left) && left <= kMostPutAnew) {
     std::unordered_set<std::string_view> gone;
     for (const Entry& entry : drawn) gone.insert(entry.field);
     std::vector<Entry> all = all_entries(set);

@@ -78,7 +78,7 @@ po::options_description move_options(Command command, const std::string& name) {
                                   (command == Command::kCutover ? " [SLOTS]" : ""));
   options.add_options()("json", "one JSON object a line, for programs")("help", "this text");
   if (command == Command::kPreflight) return options;
-  options.add_options()("state", po::value<std::string>(),
+  options.add_options()("dir", po::value<std::string>(),
                         "state folder of the move (default: PLAN.state)");
   if (command == Command::kStatus || command == Command::kWatch || command == Command::kJournal ||
       command == Command::kReport) {
@@ -181,7 +181,7 @@ Status read_move(const std::string& name, const po::variables_map& values, Comma
     if (!slots) return slots.status();
     line->slots = *slots;
   }
-  line->state_dir = text_of(values, "state");
+  line->state_dir = text_of(values, "dir");
   if (line->state_dir.empty()) line->state_dir = line->plan_path + ".state";
   line->json = values.count("json") != 0;
   line->yes = values.count("yes") != 0;

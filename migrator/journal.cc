@@ -30,7 +30,7 @@ Status db_error(const rocksdb::Status& status, const std::string& what) {
     return Status::corrupt(
         text +
         "; the move's memory is damaged: read the state from slotferry status and "
-        "begin with another --state folder");
+        "begin with another --dir folder");
   }
   return Status::io(text);
 }
@@ -106,7 +106,7 @@ Status Journal::load() {
     if (!json.is_object() || it->key().ToString() != key_of(entry.seq)) {
       return Status::corrupt(cat("journal entry ", entry.seq,
                                  " is missing or damaged; read the state from ",
-                                 "slotferry status and begin with another --state folder"));
+                                 "slotferry status and begin with another --dir folder"));
     }
     const std::string kind = json.value("kind", "");
     entry.time_ms = json.value("time_ms", int64_t{0});

@@ -61,7 +61,7 @@ Status MoveSession::check_same_plan() {
   if (!begun) return journal_->set_fact("plan", essence(plan_));
   if (*begun == essence(plan_)) return Status::ok();
   return Status::invalid(cat("the state folder ", settings_.state_dir, " belongs to another plan (",
-                             *begun, "); use that plan, or another --state folder"));
+                             *begun, "); use that plan, or another --dir folder"));
 }
 
 Result<std::string> MoveSession::locked(const std::function<Result<std::string>()>& act) {

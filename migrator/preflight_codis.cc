@@ -42,7 +42,7 @@ void check_slots(const MovePlan& plan, const CodisTopology& topology, Findings& 
     if (row.group != plan.source_group) {
       return findings.stop(
           "slots", cat("slot ", slot, " is in group ", row.group, ", not ", plan.source_group),
-          "make a new plan; if this move was begun before, use the same --state folder");
+          "make a new plan; if this move was begun before, use the same --dir folder");
     }
   }
   SlotSet others = topology.slots_of(plan.source_group);
@@ -123,7 +123,7 @@ void check_shim(const MovePlan& plan, Findings& findings) {
     if (row.state == "old") continue;
     return findings.stop(
         "shim", cat("slot ", slot, " is ", row.state, " there, not old"),
-        "this move was begun before: use its --state folder, or give the shim a fresh --dir");
+        "this move was begun before: use its --dir folder, or give the shim a fresh --dir");
   }
   PeerOptions options;
   options.name = "shim";
@@ -136,7 +136,7 @@ void check_shim(const MovePlan& plan, Findings& findings) {
   const std::string owner = status_text(*status, "lock_owner");
   if (!owner.empty() && owner != "-") {
     findings.warn("lock", cat("the run lock is held by ", owner),
-                  "go on with that run's --state folder, or --take-lock");
+                  "go on with that run's --dir folder, or --take-lock");
   }
   findings.ok("shim", cat(plan.shim.address.text(), " serves plan ", plan.id, ", all slots old"));
 }

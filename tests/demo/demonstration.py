@@ -95,7 +95,7 @@ class Demonstration:
         self.migrator_kills = 0
         for _ in range(5):
             with open(self.migrator_log, "ab") as log:
-                self.migrator = subprocess.Popen([program("slotferry"), "run", self.plan, "--yes", "--state",
+                self.migrator = subprocess.Popen([program("slotferry"), "run", self.plan, "--yes", "--dir",
                                                   self.env.path("journal")], stdout=log, stderr=log,
                                                  stdin=subprocess.DEVNULL)
                 code = self.migrator.wait(600)
@@ -217,7 +217,7 @@ class Demonstration:
 
     def report(self):
         """The migrator's own report (slots, bytes, phases, pauses), from its JSON form."""
-        return json.loads(self.slotferry("report", self.plan, "--state", self.env.path("journal"), "--json").splitlines()[-1])
+        return json.loads(self.slotferry("report", self.plan, "--dir", self.env.path("journal"), "--json").splitlines()[-1])
 
     def summary(self, findings, audit, moved_keys):
         outside = sum(n for at, n in findings["errors_by_100ms"]

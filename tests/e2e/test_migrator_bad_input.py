@@ -119,7 +119,7 @@ def test_plan_file(small):
         change(plan)
         with open(path, "w") as f:
             json.dump(plan, f)
-        return slotferry("run", path, "--state", small.env.path("never"))
+        return slotferry("run", path, "--dir", small.env.path("never"))
 
     refused(with_change(lambda p: p.update(slots="5-3")), path, "reversed")
     refused(with_change(lambda p: p.update(unit="plan")), "unit")
@@ -149,9 +149,9 @@ def test_state_folder_of_another_program(small):
     os.makedirs(folder)
     with open(os.path.join(folder, "precious"), "w") as f:
         f.write("x")
-    refused(slotferry("run", path, "--state", folder), folder)
+    refused(slotferry("run", path, "--dir", folder), folder)
     assert os.listdir(folder) == ["precious"]
-    refused(slotferry("report", path, "--state", small.env.path("none")), "no move was begun")
+    refused(slotferry("report", path, "--dir", small.env.path("none")), "no move was begun")
 
 
 def test_a_port_that_accepts_and_says_nothing(small):

@@ -97,7 +97,7 @@ def test_I10_killed_again_and_again_it_goes_on(env):
     kills = 0
     pause = 0.15
     while True:
-        run = subprocess.Popen([program("slotferry"), "run", move.plan, "--yes", "--state", move.state],
+        run = subprocess.Popen([program("slotferry"), "run", move.plan, "--yes", "--dir", move.state],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         try:
             _, err = run.communicate(timeout=pause)
@@ -134,7 +134,7 @@ def test_abort_takes_everything_back_until_a_slot_is_switched(env):
     other = env.path("other.json")
     with open(other, "w") as f:
         json.dump(changed, f)
-    refused = slotferry("run", other, "--state", move.state)
+    refused = slotferry("run", other, "--dir", move.state)
     assert refused.code == 1 and "belongs to another plan" in refused.err, refused
 
 
@@ -142,7 +142,7 @@ def test_T05_I11_a_stray_proxy_stops_the_cutover_and_a_lifted_fence_the_cleanup(
     move = Move(env, keys=300)
     assert move("run", "--until", "attach").code == 0
     stray_slot(move, 950, move.cluster.g3.address)
-    run = subprocess.Popen([program("slotferry"), "cutover", move.plan, "--state", move.state], stdout=subprocess.PIPE,
+    run = subprocess.Popen([program("slotferry"), "cutover", move.plan, "--dir", move.state], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 1 and "maps slot 950 to " + move.cluster.g3.address in err, out + err
@@ -169,7 +169,7 @@ def test_M06_M23_dashboard_restart_and_ctrl_c(env):
     move.cluster.dashboard.start()
 
     # Ctrl-C in the soak time: it ends at once and says how to go on.
-    waiting = subprocess.Popen([program("slotferry"), "run", move.plan, "--state", move.state], stdout=subprocess.PIPE,
+    waiting = subprocess.Popen([program("slotferry"), "run", move.plan, "--dir", move.state], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     for line in waiting.stdout:
         if "soaked" in line:

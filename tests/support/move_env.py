@@ -87,7 +87,7 @@ class Move:
 
     def __call__(self, command, *words, **kw):
         """slotferry COMMAND plan.json ... with this move's state folder."""
-        return slotferry(command, self.plan, *words, "--state", kw.pop("state", self.state), **kw)
+        return slotferry(command, self.plan, *words, "--dir", kw.pop("state", self.state), **kw)
 
     def admin(self, *words):
         return connect(self.admin_port).execute_command("SHIM", *words)

@@ -33,6 +33,10 @@ TestClient::~TestClient() {
   ::close(fd_);
 }
 
+void TestClient::limit_receive_buffer(int bytes) {
+  SF_CHECK(::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) == 0);
+}
+
 void TestClient::send_raw(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -15,6 +15,8 @@ class TestClient {
  public:
   explicit TestClient(int port);  // 127.0.0.1
   ~TestClient();
+  // Without it the kernel lets the buffer of a client that does not read grow to 32 MiB.
+  void limit_receive_buffer(int bytes);
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
 

@@ -47,7 +47,7 @@ TEST_CASE("command line: a run, and where its state is kept") {
   CHECK(line->yes);
   CHECK(line->json);
   CHECK(line->until == Phase::kAttach);
-  const auto cut = parse_command_line({"cutover", "p.json", "901-910", "--state", "/x"});
+  const auto cut = parse_command_line({"cutover", "p.json", "901-910", "--dir", "/x"});
   REQUIRE(cut.is_ok());
   CHECK(cut->slots == SlotSet::range(901, 910));
   CHECK(cut->state_dir == "/x");

@@ -32,7 +32,7 @@ struct ServerFacts {
 // kRefused: a server of a kind this program cannot move (it names what it found).
 Result<ServerFacts> read_facts(Peer& peer);
 
-// One row of REPLICATION POSITIONS (docs/plan.md section 1).
+// One row of REPLICATION POSITIONS (docs/COMMANDS.md).
 struct SlotPosition {
   int slot = 0;
   bool is_slave = false;

@@ -1,4 +1,4 @@
-// The shim's admin port, typed (docs/plan.md section 3). One thread at a time; the permit loop has
+// The shim's admin port, typed (docs/COMMANDS.md). One thread at a time; the permit loop has
 // a ShimAdmin of its own.
 #pragma once
 

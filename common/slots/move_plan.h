@@ -1,5 +1,5 @@
 // The plan of a move: one JSON file that the operator reads, the migrator walks and the shim obeys.
-// Its keys are in docs/plan.md section 2. Parsing checks everything that can be checked without a
+// Its keys are in docs/CONFIG.md. Parsing checks everything that can be checked without a
 // network: a MovePlan that came out of parse() or load() is consistent in itself.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The operator's commands (docs/plan.md section 3), without the network. Long ones answer later;
+// The operator's commands (docs/COMMANDS.md), without the network. Long ones answer later;
 // the others at once. Called on the admin server's thread.
 #pragma once
 

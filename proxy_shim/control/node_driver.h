@@ -1,4 +1,4 @@
-// Driver for slotferry-node (docs/plan.md section 1): leased fence, exact applied position, promote
+// Driver for slotferry-node (docs/COMMANDS.md): leased fence, exact applied position, promote
 // and reverse link by slot.
 #pragma once
 

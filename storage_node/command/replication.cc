@@ -1,5 +1,5 @@
 // SLAVEOF, ROLE, PKCLUSTER ... and REPLICATION ...: words in, words out; the deeds are replica/'s
-// (docs/plan.md section 1).
+// (docs/COMMANDS.md).
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// The verbs that say who owns a slot: follow, fence, promote (docs/plan.md section 1;
+// The verbs that say who owns a slot: follow, fence, promote (docs/COMMANDS.md;
 // DESIGN 5.3, 6.2).
 //
 //   own --SLOTSSLAVEOF, FOLLOW--> followed --PROMOTE, NO ONE--> own

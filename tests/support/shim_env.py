@@ -10,7 +10,7 @@ from ferry_env import connect, free_port, program, wait_until
 
 
 def slot_of(key):
-    """Codis's hash (docs/plan.md): the tag between the first { and the next }, else the whole key."""
+    """Codis's hash: the tag between the first { and the next }, else the whole key."""
     raw = key.encode() if isinstance(key, str) else key
     start = raw.find(b"{")
     if start >= 0:

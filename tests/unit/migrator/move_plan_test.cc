@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The example of docs/plan.md.
+// A plan with every key (docs/CONFIG.md).
 Json sample() {
   return Json::parse(
       R"({ "plan": "g3-g4-901-1023", "dashboard": "127.0.0.1:18080", "product": "codis-demo",

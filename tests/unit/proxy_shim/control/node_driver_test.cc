@@ -1,4 +1,4 @@
-// The node's verbs as docs/plan.md section 1 has them, against servers that answer what the test
+// The node's verbs as docs/COMMANDS.md has them, against servers that answer what the test
 // says. What is missing, unreadable or contradictory is never a yes (I2).
 #include "proxy_shim/control/node_driver.h"
 

@@ -63,6 +63,7 @@ bool log_in(CommandContext& ctx, std::string_view user, std::string_view passwor
   if (right) {
     ctx.session->set_authenticated(true);
   } else {
+    ctx.node.log().warning(cat("a wrong password came from ", ctx.session->peer()));
     reply_error(ctx.out, kWrongPassword);
   }
   return right;

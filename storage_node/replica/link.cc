@@ -152,14 +152,19 @@ void Link::step(const follow::Event& event) {
   Lock lock(state_.mutex);
   if (!session_ || broken_) return;
   if (stale()) {
-    broken_ = true;
-    loop_.defer([self = self_] {
-      if (*self != nullptr) (*self)->connect();
-    });
+    begin_anew();
     return;
   }
   run(session_->step(event, loop_.now_us()), lock);
   show_state();
+}
+
+// The session is void: at the turn's end a new one begins, unless look() was faster.
+void Link::begin_anew() {
+  broken_ = true;
+  loop_.defer([self = self_, number = session_number_] {
+    if (*self != nullptr && (*self)->session_number_ == number) (*self)->connect();
+  });
 }
 
 void Link::run(std::vector<follow::Action> actions, Lock& lock) {
@@ -223,11 +228,11 @@ void Link::store_slot(const follow::StoreSlot& action, Lock& lock) {
   }
   files_.clear();
   if (stale()) {
-    broken_ = true;
-    loop_.defer([self = self_] {
-      if (*self != nullptr) (*self)->connect();
-    });
-    return;
+    // The copy is in place all the same; the next session need not fetch it again.
+    if (wanted && done && !source_->gone) {
+      source_->positions.set_copied(action.done.slot, action.done.at);
+    }
+    return begin_anew();
   }
   if (!done) return answer(follow::Failed{done.with_context("storing a copied slot")});
   answer(follow::Stored{action.done.slot});

@@ -44,6 +44,7 @@ class Link : public StreamHandler {
   void carry_out(follow::Action& action, Lock& lock);
   void store_slot(const follow::StoreSlot& action, Lock& lock);
   void failed(const follow::Fail& fail);
+  void begin_anew();
   void answer(const follow::Event& event);
   void show_state();
   void tick();

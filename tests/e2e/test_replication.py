@@ -307,6 +307,7 @@ def test_R19_without_the_password_nothing_of_replication_answers():
         new("SLAVEOF", "127.0.0.1", old.port)
         wait_until("said", lambda: "password" in new.info().get("master_link_error", ""))
         assert new.info()["master_link_status"] == "down" and new.client.get("k") is None
+        wait_until("the master says it too", lambda: "a wrong password came from" in old.proc.tail())
         new("CONFIG", "SET", "masterauth", "secret")
         wait_in_sync(old, new)
         assert new.client.get("k") == b"1" and new.info()["master_link_error"] == ""

@@ -163,6 +163,9 @@ Status NodeDriver::link_reverse(const CutAttempt& attempt, const ReplPosition& f
 
 Status NodeDriver::follow_again(const CutAttempt& attempt, const ReplPosition& from,
                                 int64_t timeout_ms) {
+  // First: from now on a late PROMOTE of the attempt is refused, so what is read next stays true.
+  Status raised = new_.ask_ok(verb("EPOCH", attempt), timeout_ms);
+  if (!raised) return raised;
   Result<Reports> now = positions(new_, attempt.slots, timeout_ms);
   if (!now) return now.status();
   SlotSet promoted;

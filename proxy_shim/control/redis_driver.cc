@@ -52,7 +52,10 @@ RedisDriver::RedisDriver(const MovePlan& plan, DriverNotes* notes, const Clock* 
       notes_(notes),
       clock_(clock),
       old_(plan.old_side.master, plan.old_side.password, name),
-      new_(plan.new_side.master, plan.new_side.password, name) {}
+      new_(plan.new_side.master, plan.new_side.password, name) {
+  old_.end_abandoned_connections();
+  new_.end_abandoned_connections();
+}
 
 Status RedisDriver::connect(int64_t timeout_ms) {
   Status status = old_.connect(timeout_ms);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace sf {
 namespace {
@@ -68,7 +69,8 @@ Status RespClient::connect(int64_t timeout_ms) {
     close();
     return Status::unavailable(cat(address_.text(), " cannot be reached: ", why));
   }
-  const Status status = authenticate(timeout_ms);
+  Status status = authenticate(timeout_ms);
+  if (status && end_abandoned_) status = end_abandoned(timeout_ms);
   if (!status) close();
   return status;
 }
@@ -92,6 +94,20 @@ Status RespClient::authenticate(int64_t timeout_ms) {
   return Status::ok();
 }
 
+Status RespClient::end_abandoned(int64_t timeout_ms) {
+  if (abandoned_ != 0) {
+    // An error says that the server has no such connection any more, which is as good.
+    Result<Reply> ended =
+        exchange({"CLIENT", "KILL", "ID", std::to_string(abandoned_)}, timeout_ms);
+    if (!ended) return ended.status();
+    abandoned_ = 0;
+  }
+  Result<Reply> id = exchange({"CLIENT", "ID"}, timeout_ms);
+  if (!id) return id.status();
+  id_ = id->integer;
+  return Status::ok();
+}
+
 Result<Reply> RespClient::exchange(const std::vector<std::string>& argv, int64_t timeout_ms) {
   std::vector<const char*> parts;
   std::vector<size_t> sizes;
@@ -105,6 +121,7 @@ Result<Reply> RespClient::exchange(const std::vector<std::string>& argv, int64_t
   if (raw == nullptr) {
     const bool late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
     const std::string why = context_->errstr;
+    if (id_ != 0) abandoned_ = std::exchange(id_, 0);
     close();
     return Status::timeout(
         late ? cat(address_.text(), " gave no answer to ", argv[0], " within ", timeout_ms, " ms")

@@ -23,6 +23,12 @@ class RespClient {
   RespClient(const RespClient&) = delete;
   RespClient& operator=(const RespClient&) = delete;
 
+  // For servers without epochs: a request whose answer was given up on may still be executed, at
+  // any later time and after what is sent on a new connection. With this, a new connection first
+  // has the server end the one given up on (CLIENT KILL ID), unread requests and all. Before
+  // connect().
+  void end_abandoned_connections() { end_abandoned_ = true; }
+
   const HostPort& address() const { return address_; }
   bool connected() const { return context_ != nullptr; }
 
@@ -43,12 +49,16 @@ class RespClient {
 
  private:
   Status authenticate(int64_t timeout_ms);
+  Status end_abandoned(int64_t timeout_ms);
   Result<Reply> exchange(const std::vector<std::string>& argv, int64_t timeout_ms);
 
   HostPort address_;
   std::string password_;
   std::string name_;
   redisContext* context_ = nullptr;
+  bool end_abandoned_ = false;
+  int64_t id_ = 0;         // the server's number of this connection; 0: not asked
+  int64_t abandoned_ = 0;  // ... of one with a request that was never answered
 };
 
 // The value of `field:` in an INFO text; "" if it is not there.

@@ -147,7 +147,7 @@ void UnitRun::note(const char* what, const CutAction& action, const CutEvent* ou
   Json entry = {{"what", what},
                 {"step", action_name(action.type)},
                 {"slots", slots_.text()},
-                {"epoch", attempt_.epoch}};
+                {"epoch", undo_.epoch != 0 ? undo_.epoch : attempt_.epoch}};
   if (!action.position.history.empty()) entry["at"] = action.position.text();
   if (outcome != nullptr) {
     entry["us"] = us;
@@ -330,12 +330,27 @@ CutEvent UnitRun::perform_after(const CutAction& action, CutEvent event) {
       if (event.status) event.status = ports_.store->set_linked(slots_, true);
       break;
     case Act::kFollowAgain:
-      event.status = ports_.driver->follow_again(attempt_, action.position, undo_ms);
+      event.status = begin_undo();
+      if (event.status) {
+        event.status = ports_.driver->follow_again(undo_, action.position, undo_ms);
+      }
       break;
     default:
-      event.status = ports_.driver->unfence(attempt_, undo_ms);
+      event.status = begin_undo();
+      if (event.status) event.status = ports_.driver->unfence(undo_, undo_ms);
   }
   return event;
+}
+
+// A promote or a fence whose answer was not waited for may still arrive at its server after the
+// take back. It carries the attempt's epoch, so the take back carries a higher one: the server
+// refuses it.
+Status UnitRun::begin_undo() {
+  if (undo_.epoch != 0) return Status::ok();
+  Result<uint64_t> epoch = ports_.store->next_epoch();
+  if (!epoch) return epoch.status();
+  undo_ = {slots_, *epoch};
+  return Status::ok();
 }
 
 void UnitRun::finish(const CutAction& action) {

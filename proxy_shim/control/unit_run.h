@@ -79,6 +79,7 @@ class UnitRun {
   Event perform_after(const CutAction& action, Event event);
   Status publish(SlotPhase phase);
   Event drain(InFlight what, Event event);
+  Status begin_undo();
   Event wait_applied(const ReplPosition& end, Event event);
   Event write_owner(Event event);
   void let_go();
@@ -94,6 +95,7 @@ class UnitRun {
   const SlotSet slots_;
   const int64_t max_pause_ms_;
   CutAttempt attempt_;
+  CutAttempt undo_;  // epoch 0: nothing is being taken back
   bool accepted_ = false;
   int64_t hold_start_us_ = 0;  // 0: nothing held
   int64_t deadline_us_ = 0;

@@ -146,6 +146,20 @@ TEST_CASE("forecast: nothing is held while the new side is behind or does not fo
   CHECK(rig.driver.calls().empty());
 }
 
+TEST_CASE("I3: a take back carries a higher epoch, so that a late promote or fence is refused") {
+  Rig rig;
+  rig.driver.fail("promote", Status::timeout("no answer"));
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kOld);
+  CHECK(rig.driver.epoch_of("promote") > 0);
+  CHECK(rig.driver.epoch_of("follow_again") > rig.driver.epoch_of("promote"));
+  CHECK(rig.driver.epoch_of("unfence") > rig.driver.epoch_of("fence"));
+  const uint64_t undone = rig.driver.epoch_of("unfence");
+  CHECK(rig.store->epoch() >= undone);  // and is remembered by the shim, too
+  rig.driver.mend("promote");
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  CHECK(rig.driver.epoch_of("promote") > undone);
+}
+
 TEST_CASE(
     "I3: what could not be taken back is owed, done in the background, and blocks no service") {
   Rig rig;

@@ -61,8 +61,14 @@ class FakeDriver : public BackendDriver {
   Status connect(int64_t) override { return Status::ok(); }
   Status raise_epoch(const CutAttempt&, int64_t) override { return call("raise_epoch"); }
   Status announce(const CutAttempt&, int64_t) override { return call("announce"); }
-  Result<ReplPosition> fence(const CutAttempt&, int64_t, int64_t) override {
-    return at("fence", end);
+  // Of the last call of that name; 0: none.
+  uint64_t epoch_of(const std::string& call) const {
+    std::lock_guard guard(mutex_);
+    const auto found = epochs_.find(call);
+    return found == epochs_.end() ? 0 : found->second;
+  }
+  Result<ReplPosition> fence(const CutAttempt& attempt, int64_t, int64_t) override {
+    return at("fence", end, attempt.epoch);
   }
   Result<bool> wait_applied(const CutAttempt&, const ReplPosition&, int64_t) override {
     Status status = call("wait_applied");
@@ -73,8 +79,8 @@ class FakeDriver : public BackendDriver {
   Result<ReplPosition> fence_permanent(const CutAttempt&, int64_t) override {
     return at("fence_permanent", end);
   }
-  Result<ReplPosition> promote(const CutAttempt&, const ReplPosition&, int64_t) override {
-    return at("promote", {"n", 1});
+  Result<ReplPosition> promote(const CutAttempt& attempt, const ReplPosition&, int64_t) override {
+    return at("promote", {"n", 1}, attempt.epoch);
   }
   Result<Ends> read_ends(const CutAttempt&, const ReplPosition&, int64_t) override {
     Status status = call("read_ends");
@@ -87,10 +93,12 @@ class FakeDriver : public BackendDriver {
   Status link_reverse(const CutAttempt&, const ReplPosition&, int64_t) override {
     return call("link_reverse");
   }
-  Status follow_again(const CutAttempt&, const ReplPosition&, int64_t) override {
-    return call("follow_again");
+  Status follow_again(const CutAttempt& attempt, const ReplPosition&, int64_t) override {
+    return call("follow_again", attempt.epoch);
   }
-  Status unfence(const CutAttempt&, int64_t) override { return call("unfence"); }
+  Status unfence(const CutAttempt& attempt, int64_t) override {
+    return call("unfence", attempt.epoch);
+  }
   Result<Survey> survey(const SlotSet&, int64_t) override {
     Status status = call("survey");
     if (!status) return status;
@@ -101,21 +109,24 @@ class FakeDriver : public BackendDriver {
   int64_t lag_limit() const override { return 100; }
 
  private:
-  Status call(const std::string& name) {
+  Status call(const std::string& name, uint64_t epoch = 0) {
     if (on_call) on_call(name);
     std::lock_guard guard(mutex_);
     calls_.push_back(name);
+    epochs_[name] = epoch;
     const auto found = failures_.find(name);
     return found == failures_.end() ? Status::ok() : found->second;
   }
-  Result<ReplPosition> at(const std::string& name, const ReplPosition& position) {
-    Status status = call(name);
+  Result<ReplPosition> at(const std::string& name, const ReplPosition& position,
+                          uint64_t epoch = 0) {
+    Status status = call(name, epoch);
     if (!status) return status;
     return position;
   }
 
   mutable std::mutex mutex_;
   std::vector<std::string> calls_;
+  std::map<std::string, uint64_t> epochs_;
   std::map<std::string, Status> failures_;
 };
 

@@ -113,15 +113,23 @@ bool Forwarder::locate_keys(const ForwardRequest& request) {
   return true;
 }
 
-bool Forwarder::must_hold(const ClientSession& client, bool write, bool all_slots) const {
-  const Routes& routes = worker_.routes();
+bool Forwarder::must_hold(const ClientSession& client, bool write, bool all_slots,
+                          uint8_t any_flags) const {
   const SessionHolds* holds = client.holds();
-  if (all_slots && (routes.any_write_held() || holds != nullptr)) return true;
-  if (holds != nullptr && holds->all > 0) return true;
-  const uint8_t held_by = write ? kRouteHoldWrites : kRouteHoldReads;
-  return std::any_of(slots_.begin(), slots_.end(), [&](uint16_t slot) {
-    return (routes.flags(slot) & held_by) != 0 || (holds != nullptr && holds->slots[slot] > 0);
-  });
+  if (all_slots && (worker_.routes().any_write_held() || holds != nullptr)) return true;
+  if ((any_flags & (write ? kRouteHoldWrites : kRouteHoldReads)) != 0) return true;
+  if (holds == nullptr) return false;
+  return holds->all > 0 || std::any_of(slots_.begin(), slots_.end(),
+                                       [&](uint16_t slot) { return holds->slots[slot] > 0; });
+}
+
+// Sets refusal_ to that of the first slot that has one.
+Forwarder::Verdict Forwarder::refuse_for_slot(bool write) {
+  for (const uint16_t slot : slots_) {
+    refusal_ = worker_.routes().refusal(slot, write);
+    if (!refusal_.empty()) break;
+  }
+  return Verdict::kRefuse;
 }
 
 Forwarder::Verdict Forwarder::judge(const ClientSession& client, const ForwardRequest& request) {
@@ -133,21 +141,22 @@ Forwarder::Verdict Forwarder::judge(const ClientSession& client, const ForwardRe
   }
   const Routes& routes = worker_.routes();
   const bool write = is_write(worker_, request);
+  uint8_t any_flags = 0;
+  uint8_t common_flags = 0xff;
   for (const uint16_t slot : slots_) {
-    // A stopped group does not answer a held write early: it may be known again when the hold ends.
-    refusal_ = routes.refusal(slot, false);
-    if (!refusal_.empty()) return Verdict::kRefuse;
+    any_flags |= routes.flags(slot);
+    common_flags &= routes.flags(slot);
   }
-  if (must_hold(client, write, writes_all_slots(worker_, request))) return Verdict::kHold;
+  if ((any_flags & (kRouteOutside | kRouteDoubt)) != 0) return refuse_for_slot(write);
+  if (must_hold(client, write, writes_all_slots(worker_, request), any_flags)) {
+    return Verdict::kHold;
+  }
+  // Only now: the master of a stopped group may be known again when a hold ends.
+  if (write && (any_flags & kRouteStopped) != 0) return refuse_for_slot(write);
+  owner_ = Routes::side_of(common_flags);
+  if (((any_flags ^ common_flags) & kRouteNew) == 0) return Verdict::kSend;
   sides_.clear();
-  for (const uint16_t slot : slots_) {
-    refusal_ = routes.refusal(slot, write);
-    if (!refusal_.empty()) return Verdict::kRefuse;
-    sides_.push_back(Routes::side_of(routes.flags(slot)));
-  }
-  if (std::all_of(sides_.begin(), sides_.end(), [&](Side side) { return side == sides_[0]; })) {
-    return Verdict::kSend;
-  }
+  for (const uint16_t slot : slots_) sides_.push_back(Routes::side_of(routes.flags(slot)));
   if (request.spec->split != SplitRule::kNone) return Verdict::kSplit;
   refusal_ = two_owners(request);
   return Verdict::kRefuse;
@@ -176,7 +185,7 @@ void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict ver
     send_parts(record, request);
     return;
   }
-  BackendConn& backend = worker_.backend(sides_[0], request.db);
+  BackendConn& backend = worker_.backend(owner_, request.db);
   ClientSession* client = record->client;
   backend.send(request.raw, record);
   if (backend.is_congested()) client->pause(kPauseBackend);

@@ -40,7 +40,8 @@ class Forwarder {
 
   Verdict judge(const ClientSession& client, const ForwardRequest& request);
   bool locate_keys(const ForwardRequest& request);
-  bool must_hold(const ClientSession& client, bool is_write, bool all_slots) const;
+  bool must_hold(const ClientSession& client, bool write, bool all_slots, uint8_t any_flags) const;
+  Verdict refuse_for_slot(bool write);
   std::string two_owners(const ForwardRequest& request) const;
   void describe(Pending* record, const ForwardRequest& request) const;
   void send(Pending* record, const ForwardRequest& request, Verdict verdict);
@@ -51,7 +52,8 @@ class Forwarder {
   // Scratch of one judgement, kept to save allocations.
   std::vector<int> positions_;
   std::vector<uint16_t> slots_;  // of each key
-  std::vector<Side> sides_;      // of each key
+  Side owner_ = Side::kOld;      // of all keys, if they have one
+  std::vector<Side> sides_;      // of each key, if they have two
   std::string refusal_;
   RequestParser parser_;
   Request held_request_;

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cluster import PRODUCT, Cluster  # noqa: E402
@@ -27,6 +28,18 @@ KILL_WINDOWS = (("replicate", 3.0), ("attach", 0.3), ("cutover", 8.0), ("cutover
 ERROR_GRACE_S = 2.0  # proxies notice and redial within their own back-off after a program is back
 
 
+def slot_of(key):
+    """Codis's hash: CRC-32 of the tag between the first { and the next }, else of the whole key."""
+    opening = key.find(b"{")
+    closing = key.find(b"}", opening + 1) if opening >= 0 else -1
+    return zlib.crc32(key[opening + 1:closing] if closing >= 0 else key) % 1024
+
+
+def moved_tags(count):
+    """Hash tags of moved slots, for redis-benchmark's keys."""
+    return [tag for tag in ("t%d" % i for i in range(10000)) if slot_of(tag.encode()) in MOVED][:count]
+
+
 class Failure(Exception):
     """Something the demonstration found wrong, as one sentence."""
 
@@ -38,6 +51,8 @@ def parse_flags():
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--kill", choices=KILLABLE, help="kill -9 this program at a random moment and start it again")
     flags.add_argument("--clients", type=int, default=16, help="checking clients")
+    flags.add_argument("--hot", action="store_true",
+                       help="redis-benchmark writes one moving slot a proxy as fast as it can: overload, on purpose")
     flags.add_argument("--no-benchmark", action="store_true", help="only the checking clients write")
     flags.add_argument("--keep", metavar="DIR", help="keep everything (logs, data, plan, audit) in DIR")
     flags.add_argument("--json", action="store_true", help="print only the last line, the JSON summary")
@@ -166,18 +181,11 @@ class Demonstration:
         return sum(n for slot, n in new.items() if slot in MOVED)
 
     def check_places_redis(self):
-        import zlib
-
-        def slot(key):
-            a = key.find(b"{")
-            b = key.find(b"}", a + 1) if a >= 0 else -1
-            return zlib.crc32(key[a + 1:b] if b >= 0 else key) % 1024
-
         moved_left = foreign = moved = 0
         for key in connect(self.cluster.g3.port).scan_iter(count=5000):
-            moved_left += slot(key) in MOVED
+            moved_left += slot_of(key) in MOVED
         for key in connect(self.cluster.g4.port).scan_iter(count=5000):
-            here = slot(key) in MOVED or key.find(b"__slotferry") >= 0
+            here = slot_of(key) in MOVED or key.find(b"__slotferry") >= 0
             moved += here
             foreign += not here
         if moved_left or foreign:
@@ -201,7 +209,8 @@ class Demonstration:
         if loaded["bad"]:
             raise Failure("loading failed: %s" % loaded["samples"])
         self.say("load: checking clients%s through both proxies" % ("" if flags.no_benchmark else " and redis-benchmark"))
-        load = Load(self.env, self.cluster, flags.seed, clients=flags.clients, benchmarks=not flags.no_benchmark)
+        load = Load(self.env, self.cluster, flags.seed, clients=flags.clients, benchmarks=not flags.no_benchmark,
+                    hot_tags=moved_tags(2) if flags.hot else ())
         self.make_plan()
         self.start_shim()
         if flags.kill:

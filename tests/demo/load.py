@@ -14,10 +14,11 @@ class Benchmark:
     def __init__(self, env, port, argv):
         self.command = ["redis-benchmark", "-h", "127.0.0.1", "-p", str(port), "-c", "4", "-P", "4", "-n", "100000000",
                         "-r", "20000", "-q", "-e", *argv]
-        self.path = env.path("benchmark-%d-%s.log" % (port, argv[-2] if len(argv) > 1 else "all"))
+        self.path = env.path("benchmark-%d-%s.log" % (port, argv[0]))
         self.stopping = threading.Event()
         self.errors = 0
         self.popen = None
+        env.cleanups.append(self.stop)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -40,7 +41,7 @@ class Benchmark:
 class Load:
     """Everything that writes while the slots move. stop() returns the checking client's findings."""
 
-    def __init__(self, env, cluster, seed, slots="801-1023", clients=16, benchmarks=True, tags=()):
+    def __init__(self, env, cluster, seed, slots="801-1023", clients=16, benchmarks=True, hot_tags=()):
         self.env = env
         self.out = env.path("check.json")
         self.check = env.add("ferry-check", [program("ferry-check"), "run", "--proxies", cluster.proxy_list(), "--slots",
@@ -49,8 +50,9 @@ class Load:
         self.benchmarks = []
         if benchmarks:
             for i, port in enumerate(cluster.proxy_ports):
-                tag = tags[i % len(tags)] if tags else "t%d" % i
-                self.benchmarks.append(Benchmark(env, port, ["SET", "bench:{%s}:__rand_int__" % tag, "v" * 64]))
+                # Keys of all slots, an eighth of them moving; or, with hot tags, of one moving slot a proxy.
+                key = "bench:{%s}:__rand_int__" % hot_tags[i] if hot_tags else "bench:__rand_int__"
+                self.benchmarks.append(Benchmark(env, port, ["SET", key, "v" * 64]))
 
     def stop(self):
         for benchmark in self.benchmarks:

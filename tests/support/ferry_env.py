@@ -136,11 +136,14 @@ class Env:
         self.dir = keep or tempfile.mkdtemp(prefix="slotferry-")
         os.makedirs(self.dir, exist_ok=True)
         self.procs = {}
+        self.cleanups = []  # called first at the end, whatever happened
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, value, trace):
+        for cleanup in self.cleanups:
+            cleanup()
         for proc in reversed(list(self.procs.values())):
             proc.stop(timeout=5)
         if kind is not None:

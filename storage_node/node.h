@@ -99,7 +99,7 @@ class Node {
   std::vector<std::unique_ptr<SessionHub>> hubs_;
   std::unique_ptr<NodeReplication> replication_;
   std::unique_ptr<Listener> listener_;  // on loop 0
-  int port_ = 0;
+  std::atomic<int> port_{0};  // 0 until the port is open; links read it on their loop
   size_t next_loop_ = 0;
   Counters counters_;
   std::atomic<uint64_t> commands_base_{0};

@@ -9,6 +9,7 @@ constexpr int64_t kConnectTimeoutUs = 3'000'000;
 constexpr int64_t kTickUs = 200'000;
 constexpr int64_t kSyncEveryUs = 1'000'000;
 constexpr int64_t kFinalRetryUs = 5'000'000;
+constexpr int64_t kPortRetryUs = 2'000;
 constexpr int64_t kFirstRetryUs = 20'000;
 constexpr int64_t kLastRetryUs = 1'000'000;
 
@@ -54,6 +55,9 @@ bool Link::stale() const {
 
 void Link::connect() {
   end_stream();
+  FollowConfig config = config_();
+  // The node is starting and does not know its port yet, which the master shows to others.
+  if (config.port == 0) return retry_after(kPortRetryUs);
   {
     const std::lock_guard lock(state_.mutex);
     if (source_->gone) return;
@@ -61,7 +65,6 @@ void Link::connect() {
     source_->positions.end_session();
     source_->link = Source::Link::kConnecting;
     source_->dropped = {};
-    FollowConfig config = config_();
     config.full = source_->full;
     session_.emplace(std::move(config), source_->positions, loop_.now_us());
   }

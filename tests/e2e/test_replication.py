@@ -221,6 +221,8 @@ def test_full_replica_copies_follows_survives_kills_and_reattaches_after_failove
         assert_equal(a, b)
         assert_equal(a, c)
         assert b.info()["role"] == "slave" and b.info()["master_port"] == str(a.port)
+        shown = [v for k, v in a.info().items() if k.startswith("slave")]
+        assert any("port=%d," % b.port in v for v in shown), shown  # also after b's restart
         assert b("ROLE")[0] == b"slave" and a("ROLE")[0] == b"master" and len(a("ROLE")[2]) == 2
         assert b.info()["db0"].startswith("binlog_offset=0 ") and "lag=(db0:" in a.info()["slave0"]
         with pytest.raises(redis.ReadOnlyError):

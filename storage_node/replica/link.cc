@@ -33,7 +33,8 @@ Link::Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
       files_(state_.engine.dir(), source_->master.text()),
       backoff_(kFirstRetryUs, kLastRetryUs, Random::system_seed()),
       parser_(stream_limits()),
-      self_(std::make_shared<Link*>(this)) {
+      self_(std::make_shared<Link*>(this)),
+      syncer_(state_.engine) {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   connect();
 }
@@ -306,7 +307,7 @@ void Link::tick() {
 // The master keeps its log until we say that what we applied is on disk.
 void Link::sync_disk() {
   int64_t now = loop_.now_us();
-  if (now - synced_us_ < kSyncEveryUs) return;
+  if (syncing_ || now - synced_us_ < kSyncEveryUs) return;
   synced_us_ = now;
   uint64_t seq = 0;
   {
@@ -316,7 +317,18 @@ void Link::sync_disk() {
     seq = source_->positions.stream();
   }
   if (seq == synced_seq_) return;
-  if (Status s = state_.engine.flush_wal(true); !s) return state_.log.error(s.text());
+  syncing_ = true;
+  syncer_.sync([self = self_, &loop = loop_, seq, session = session_number_](Status status) {
+    loop.post([self, seq, session, status] {
+      if (*self != nullptr) (*self)->on_synced(seq, session, status);
+    });
+  });
+}
+
+void Link::on_synced(uint64_t seq, uint64_t session, const Status& status) {
+  syncing_ = false;
+  if (!status) return state_.log.error(status.text());
+  if (session != session_number_ || stream_ == nullptr || broken_) return;
   synced_seq_ = seq;
   step(follow::Synced{seq});
 }

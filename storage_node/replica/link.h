@@ -14,6 +14,7 @@
 #include "replication/backoff.h"
 #include "replication/follow_session.h"
 #include "storage_node/replica/chunk_files.h"
+#include "storage_node/replica/disk_syncer.h"
 #include "storage_node/replica/follow_store.h"
 #include "storage_node/replica/replica_state.h"
 
@@ -49,6 +50,7 @@ class Link : public StreamHandler {
   void show_state();
   void tick();
   void sync_disk();
+  void on_synced(uint64_t seq, uint64_t session, const Status& status);
   bool stale() const;
   size_t take_one(std::string_view data);
 
@@ -68,10 +70,12 @@ class Link : public StreamHandler {
   TimerId tick_timer_ = 0;
   int64_t synced_us_ = 0;
   uint64_t synced_seq_ = 0;
+  bool syncing_ = false;
   bool broken_ = false;  // the session ended inside a step; the stream goes at the turn's end
   std::string last_error_;
   std::shared_ptr<Link*> self_;  // for deferred calls: null when the link is gone
   std::unique_ptr<Stream> stream_;
+  DiskSyncer syncer_;
 };
 
 }  // namespace sf

@@ -13,8 +13,7 @@ class Benchmark:
 
     def __init__(self, env, port, argv, clients=1, pipeline=1):
         self.command = ["redis-benchmark", "-h", "127.0.0.1", "-p", str(port), "-c", str(clients), "-P",
-                        str(pipeline), "-n", "100000000",
-                        "-r", "20000", "-q", "-e", *argv]
+                        str(pipeline), "-n", "100000000", "-r", "20000", "-q", "-e", *argv]
         self.path = env.path("benchmark-%d-%s.log" % (port, argv[0]))
         self.stopping = threading.Event()
         self.errors = 0
@@ -32,9 +31,10 @@ class Benchmark:
 
     def stop(self):
         self.stopping.set()
-        if self.popen:
-            self.popen.kill()
-        self.thread.join()
+        while self.thread.is_alive():  # it may be just starting another
+            if self.popen:
+                self.popen.kill()
+            self.thread.join(0.1)
         with open(self.path, errors="replace") as f:
             self.errors = sum(line.count("Error") for line in f.read().replace("\r", "\n").splitlines())
 

@@ -148,8 +148,9 @@ bool FeedSession::add_entry(const feed::LogRead::Entry& entry, std::string& reco
 
 void FeedSession::on(const feed::LogRead& event, Actions& out) {
   reading_ = false;
-  if (state_ != State::kStreaming) return;
   if (Status s = announce(event.histories, out); !s) return close(s, out);
+  if (state_ != State::kStreaming) return;
+  if (event.after != sent_) return want_log(out);  // the replica asked anew meanwhile
   bool again = more_ || !event.entries.empty();
   uint64_t from = sent_;
   wire::Frame frame{from, from, event.wall_ms, event.version, {}};
@@ -182,7 +183,9 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
   if (again) want_log(out);
 }
 
-void FeedSession::on(const feed::LogPurged&, Actions& out) {
+void FeedSession::on(const feed::LogPurged& event, Actions& out) {
+  reading_ = false;
+  if (event.after != sent_) return want_log(out);
   std::string text =
       cat("the log after ", sent_, " is no longer kept here (wal-keep limits); copy again");
   send(wire::Lost{text}, out);

@@ -54,13 +54,16 @@ struct LogRead {
     bool reload = false;
     SlotSet reload_slots;
   };
+  uint64_t after = 0;          // as asked
   std::vector<Entry> entries;  // empty: none after what was asked
   std::vector<History>
       histories;  // those after the last one known to the session, read after the entries
   int64_t wall_ms = 0;
   uint64_t version = 0;
 };
-struct LogPurged {};
+struct LogPurged {
+  uint64_t after = 0;
+};
 struct ExportChunk {
   int slot = 0;
   uint8_t family = 0;

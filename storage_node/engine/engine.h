@@ -74,6 +74,8 @@ class ReadView {
 };
 
 // One batch of the log, as replicas get it.
+using LogOps = std::shared_ptr<const std::vector<WriteOp>>;
+
 struct LogEntry {
   enum class Kind : uint8_t {
     kWrite = 1,
@@ -84,7 +86,7 @@ struct LogEntry {
   int64_t time_ms = 0;  // wall clock of the node that took the write first
   Kind kind = Kind::kWrite;
   SlotSet slots;
-  std::shared_ptr<const std::vector<WriteOp>> ops;  // kWrite
+  LogOps ops;  // kWrite
 };
 
 // Per-slot flags the gate and the read path check. Set only inside Engine::with_gate.
@@ -163,9 +165,12 @@ class Engine {
   uint64_t slot_seq(int slot)
       const;  // last batch that touched the slot; after a start, conservatively last_seq()
   bool log_end_guessed() const;  // the start found no log: its end is too high rather than too low
-  uint64_t oldest_seq() const;  // oldest batch still readable
+  uint64_t oldest_seq() const;   // oldest batch still readable
   // Entries with seq > after, in order, until max_bytes. Empty: none yet. kNotFound: purged.
   Result<std::vector<LogEntry>> read_log(uint64_t after, size_t max_bytes);
+  // The same from memory alone; nullopt: they are older than the backlog, and read_log would have
+  // to go to the disk (which may take long: not on a loop).
+  std::optional<std::vector<LogEntry>> read_backlog(uint64_t after, size_t max_bytes);
   // `fn` is called after each commit, on the committing thread, outside the gate; must be quick
   // (post). Returns an id for unsubscribe, after which fn is not running and will not run.
   int subscribe(std::function<void(uint64_t seq)> fn);
@@ -183,8 +188,8 @@ class Engine {
   Status export_slot(int slot, const ReadView& view, size_t chunk_bytes,
                      const std::function<Status(SstChunk)>& sink);
   // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family;
-  // they are moved), writes the sys records, in this order: synced if the slot is large, else all in
-  // one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest.
+  // they are moved), writes the sys records, in this order: synced if the slot is large, else all
+  // in one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest.
   Status replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
                       const std::vector<std::pair<std::string, std::optional<std::string>>>& sys,
                       std::optional<uint64_t> as_seq = std::nullopt);
@@ -196,7 +201,8 @@ class Engine {
                    const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
   int64_t key_count(int db, int slot) const;  // user keys, expired ones not yet removed included
   int64_t key_count(int db) const;
-  int64_t expiring_keys(int db) const;  // keys with a TTL, as the expiry task's last pass counted them
+  int64_t expiring_keys(
+      int db) const;  // keys with a TTL, as the expiry task's last pass counted them
 
   // ---- node records (kSys)
   Result<std::optional<std::string>> get_sys(const std::string& name);

@@ -64,10 +64,13 @@ struct Engine::State {
 
   // ---- log
   std::mutex log_mutex;  // inside the gate's
-  std::deque<LogEntry> backlog;
+  // Readers see entries up to log_end, which moves only when the backlog has what belongs to it:
+  // else a reader between the two would look for the newest entry in the files.
+  uint64_t log_end = 0;
+  std::deque<LogEntry> backlog;  // up to log_end without a gap, or empty
   size_t backlog_bytes = 0;
   std::deque<std::pair<uint64_t, uint64_t>> log_index;  // (our seq, rocksdb seq), ascending
-  bool log_end_guessed = false;  // set at the start
+  bool log_end_guessed = false;                         // set at the start
   uint64_t log_begin = 1;  // the log is dense from here on (a copy or a damaged tail breaks it)
   struct Cursor {
     uint64_t after;
@@ -136,7 +139,9 @@ struct Engine::State {
   // Gives the batch its place in the log and writes it. On success last_seq is `seq`.
   Status write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int64_t time_ms,
                       LogEntry::Kind kind, const SlotSet& slots, bool synced);
-  void remember(LogEntry entry);
+  // The entry just written may be read. `ops` are not made if nobody follows the log.
+  void publish(uint64_t seq, int64_t time_ms, LogEntry::Kind kind, const SlotSet& slots,
+               const std::function<LogOps()>& ops);
   bool wants_backlog() const { return subscriber_count.load(std::memory_order_relaxed) != 0; }
   std::string refusal(int slot, bool read) const;
   Status refuse_write(int slot) const;
@@ -151,7 +156,8 @@ struct Engine::State {
   uint64_t oldest_view() const;  // RocksDB's sequence of the oldest live ReadView; UINT64_MAX: none
   Status reserve_versions(uint64_t up_to);  // version_mutex held
   // slot_files.cc
-  bool add_wipe(Engine& engine, int slot, rocksdb::WriteBatch& batch) const;  // true: something is there
+  bool add_wipe(Engine& engine, int slot,
+                rocksdb::WriteBatch& batch) const;  // true: something is there
   Status add_files(const std::vector<std::pair<Cf, std::string>>& files,
                    rocksdb::WriteBatch& batch) const;
   Status ingest(const std::vector<std::pair<Cf, std::string>>& files);

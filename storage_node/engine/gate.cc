@@ -192,12 +192,18 @@ Status Engine::State::write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int
   return Status::ok();
 }
 
-void Engine::State::remember(LogEntry entry) {
+void Engine::State::publish(uint64_t seq, int64_t time_ms, LogEntry::Kind kind,
+                            const SlotSet& slots, const std::function<LogOps()>& ops) {
+  const bool kept = wants_backlog();
+  LogEntry entry;
+  if (kept) entry = {seq, time_ms, kind, slots, ops()};
   const std::lock_guard lock(log_mutex);
-  if (!backlog.empty() && backlog.back().seq + 1 != entry.seq) {
+  log_end = seq;
+  if (!kept || (!backlog.empty() && backlog.back().seq + 1 != seq)) {
     backlog.clear();
     backlog_bytes = 0;
   }
+  if (!kept) return;
   backlog_bytes += entry_bytes(entry);
   backlog.push_back(std::move(entry));
   while (backlog_bytes > options.backlog_bytes && backlog.size() > 1) {
@@ -305,10 +311,8 @@ Result<uint64_t> Engine::commit(WriteTxn&& txn) {
     if (!written) return written;
     s.raise_slot_seq(txn, seq);
     for (const WriteTxn::KeyCount& count : txn.key_counts()) s.counts.add(count);
-    if (s.wants_backlog()) {
-      auto ops = std::make_shared<const std::vector<WriteOp>>(txn.take_ops());
-      s.remember({seq, time_ms, LogEntry::Kind::kWrite, txn.slots(), std::move(ops)});
-    }
+    s.publish(seq, time_ms, LogEntry::Kind::kWrite, txn.slots(),
+              [&txn] { return std::make_shared<const std::vector<WriteOp>>(txn.take_ops()); });
   }
   Status done = s.after_commit(seq);
   if (!done) return done;
@@ -349,9 +353,9 @@ Result<uint64_t> Engine::apply(const ApplyRequest& request) {
     if (!written) return written;
     slots.for_each([&](int slot) { s.slot_seq[static_cast<size_t>(slot)] = seq; });
     for (const WriteTxn::KeyCount& count : finder.counts()) s.counts.add(count);
-    if (logged && s.wants_backlog()) {
-      s.remember({seq, request.time_ms, LogEntry::Kind::kWrite, slots,
-                  std::make_shared<const std::vector<WriteOp>>(request.ops)});
+    if (logged) {
+      s.publish(seq, request.time_ms, LogEntry::Kind::kWrite, slots,
+                [&request] { return std::make_shared<const std::vector<WriteOp>>(request.ops); });
     }
   }
   if (newest_version != 0) raise_version(newest_version);

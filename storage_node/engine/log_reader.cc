@@ -132,6 +132,7 @@ Status Engine::State::recover_log() {
   log_index = std::move(index);
   log_begin = log_index.empty() ? last + 1 : log_index.front().first;
   last_seq = last;
+  log_end = last;
   for (auto& seq : slot_seq) seq = last;
   rocksdb::WriteBatch batch;
   add_last_seq(batch, last);
@@ -160,19 +161,26 @@ void Engine::State::copy_backlog(uint64_t after, size_t max_bytes,
   }
 }
 
-Result<std::vector<LogEntry>> Engine::read_log(uint64_t after, size_t max_bytes) {
+std::optional<std::vector<LogEntry>> Engine::read_backlog(uint64_t after, size_t max_bytes) {
   State& s = *state_;
   std::vector<LogEntry> out;
-  const uint64_t last = last_seq();
-  if (after >= last) return out;
+  const std::lock_guard lock(s.log_mutex);
+  if (after >= s.log_end) return out;
+  if (s.backlog.empty() || s.backlog.front().seq > after + 1) return std::nullopt;
+  s.copy_backlog(after, max_bytes, &out);
+  return out;
+}
+
+Result<std::vector<LogEntry>> Engine::read_log(uint64_t after, size_t max_bytes) {
+  State& s = *state_;
+  if (auto recent = read_backlog(after, max_bytes)) return std::move(*recent);
+  std::vector<LogEntry> out;
+  uint64_t last = 0;
   uint64_t rocks_seq = 0;
   {
     const std::lock_guard lock(s.log_mutex);
+    last = s.log_end;
     if (after + 1 < s.log_begin) return purged(after);
-    if (!s.backlog.empty() && s.backlog.front().seq <= after + 1 && s.backlog.back().seq > after) {
-      s.copy_backlog(after, max_bytes, &out);
-      return out;
-    }
     const auto point = std::upper_bound(s.log_index.begin(), s.log_index.end(),
                                         std::pair<uint64_t, uint64_t>(after + 1, UINT64_MAX));
     if (point == s.log_index.begin()) return purged(after);

@@ -30,6 +30,7 @@ Status Engine::reset_log(uint64_t seq, const SysRecords& sys) {
     s.last_seq.store(seq, std::memory_order_release);
     for (auto& slot_seq : s.slot_seq) slot_seq = seq;
     s.log_begin = seq + 1;
+    s.log_end = seq;
     s.log_index.clear();
     s.log_index.emplace_back(seq + 1, rocks_seq + 1);
     s.backlog.clear();

@@ -208,7 +208,7 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
     done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, ingested);
     if (!done) return done;
     s.slot_seq[static_cast<size_t>(slot)] = seq;
-    if (s.wants_backlog()) s.remember({seq, now, LogEntry::Kind::kReload, slots, nullptr});
+    s.publish(seq, now, LogEntry::Kind::kReload, slots, [] { return nullptr; });
   }
   if (wiped || !files.empty()) {
     const Result<uint64_t> newest = s.recount_slot(*this, slot);

@@ -118,14 +118,28 @@ void Feed::carry_out(const feed::Action& action) {
   }
 }
 
-// Reads on until there is nothing more, the socket is behind, or the turn is long enough.
 void Feed::read_log(uint64_t after) {
-  auto entries = state_.engine.read_log(after, kReadBytes);
+  if (auto recent = state_.engine.read_backlog(after, kReadBytes)) {
+    return give_log(after, std::move(*recent));
+  }
+  options_.log_thread->run(
+      [weak = weak_from_this(), &engine = state_.engine, &loop = loop_, after] {
+        auto entries =
+            std::make_shared<Result<std::vector<LogEntry>>>(engine.read_log(after, kReadBytes));
+        loop.post([weak, after, entries] {
+          if (auto feed = weak.lock(); feed && !feed->over_) feed->give_log(after, *entries);
+        });
+      });
+}
+
+// Reads on until there is nothing more, the socket is behind, or the turn is long enough.
+void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries) {
   if (!entries) {
-    if (entries.status().code() == Code::kNotFound) return step(feed::LogPurged{});
+    if (entries.status().code() == Code::kNotFound) return step(feed::LogPurged{after});
     return end(entries.status());
   }
   feed::LogRead read;
+  read.after = after;
   read.entries.reserve(entries->size());
   for (const LogEntry& entry : *entries) read.entries.push_back(feed_entry(entry));
   read.version = state_.engine.next_version();

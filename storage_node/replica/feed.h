@@ -17,6 +17,7 @@
 #include "replication/feed_session.h"
 #include "storage_node/replica/feed_exporter.h"
 #include "storage_node/replica/replica_state.h"
+#include "storage_node/replica/task_thread.h"
 #include "storage_node/server/client_session.h"
 
 namespace sf {
@@ -39,6 +40,7 @@ struct FeedOptions {
   FeedLimits limits;
   std::string run_id;
   size_t copy_bytes_per_second = 0;  // 0: no limit
+  TaskThread* log_thread = nullptr;  // reads what is no longer in memory; stopped before the loops
 };
 
 class Feed;
@@ -77,6 +79,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void step(const feed::Event& event);
   void carry_out(const feed::Action& action);
   void read_log(uint64_t after);
+  void give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries);
   void start_export(int slot);
   void take_messages(std::string_view data, size_t* used);
   void note_room();

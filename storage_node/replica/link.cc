@@ -33,8 +33,7 @@ Link::Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
       files_(state_.engine.dir(), source_->master.text()),
       backoff_(kFirstRetryUs, kLastRetryUs, Random::system_seed()),
       parser_(stream_limits()),
-      self_(std::make_shared<Link*>(this)),
-      syncer_(state_.engine) {
+      self_(std::make_shared<Link*>(this)) {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   connect();
 }
@@ -318,7 +317,8 @@ void Link::sync_disk() {
   }
   if (seq == synced_seq_) return;
   syncing_ = true;
-  syncer_.sync([self = self_, &loop = loop_, seq, session = session_number_](Status status) {
+  disk_.run([self = self_, &loop = loop_, &engine = state_.engine, seq, session = session_number_] {
+    const Status status = engine.flush_wal(true);
     loop.post([self, seq, session, status] {
       if (*self != nullptr) (*self)->on_synced(seq, session, status);
     });

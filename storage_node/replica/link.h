@@ -14,9 +14,9 @@
 #include "replication/backoff.h"
 #include "replication/follow_session.h"
 #include "storage_node/replica/chunk_files.h"
-#include "storage_node/replica/disk_syncer.h"
 #include "storage_node/replica/follow_store.h"
 #include "storage_node/replica/replica_state.h"
+#include "storage_node/replica/task_thread.h"
 
 namespace sf {
 
@@ -75,7 +75,7 @@ class Link : public StreamHandler {
   std::string last_error_;
   std::shared_ptr<Link*> self_;  // for deferred calls: null when the link is gone
   std::unique_ptr<Stream> stream_;
-  DiskSyncer syncer_;
+  TaskThread disk_;
 };
 
 }  // namespace sf

@@ -56,6 +56,7 @@ void ReplicaService::stop() {
     links_.clear();
   });
   loop_.reset();
+  log_thread_.stop();
   // Each feed ends on its own loop; wait for all.
   std::map<uint64_t, std::shared_ptr<Feed>> feeds;
   {
@@ -122,6 +123,7 @@ void ReplicaService::feed(wire::Sync sync, TakenConnection connection, Loop& loo
   options.limits.ping_us = options_.ping_us;
   options.limits.silence_us = options_.silence_us;
   options.copy_bytes_per_second = options_.copy_bytes_per_second;
+  options.log_thread = &log_thread_;
   std::string mode = sync.full ? "all slots" : "some slots";
   std::shared_ptr<Feed> feed;
   {

@@ -69,6 +69,7 @@ class ReplicaService : public NodeReplication {
   std::map<const Source*, std::unique_ptr<Link>> links_;  // links loop only
   TimerId tick_timer_ = 0;
   std::unique_ptr<WorkerPool> loop_;
+  TaskThread log_thread_;  // of the feeds
 };
 
 // For NodeParts::make_replication.

@@ -220,8 +220,9 @@ class Pair {
   }
 
   void read_log(uint64_t after) {
-    if (after + 1 < master_.oldest) return feed_step(feed::LogPurged{});
+    if (after + 1 < master_.oldest) return feed_step(feed::LogPurged{after});
     feed::LogRead read;
+    read.after = after;
     for (uint64_t seq = after + 1; seq <= master_.last() && read.entries.size() < 3; ++seq) {
       feed::LogRead::Entry entry;
       entry.record.seq = seq;

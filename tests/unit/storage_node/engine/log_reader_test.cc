@@ -1,4 +1,6 @@
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "common/base/file.h"
 #include "tests/unit/storage_node/engine/engine_fixture.h"
@@ -125,4 +127,35 @@ TEST_CASE("R12: a purged log says so, and its end is known without any WAL file"
   const auto log = f.engine->read_log(last, 1000);
   REQUIRE_MESSAGE(log.is_ok(), log.status().text());
   CHECK(log->size() == 1);
+}
+
+TEST_CASE("engine: a reader at the log's end never has to go to the files for the newest entry") {
+  EngineFixture f;
+  const int id = f.engine->subscribe([](uint64_t) {});
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    for (int i = 0; i < 20'000; ++i) f.set("k" + std::to_string(i % 100), "v");
+    over = true;
+  });
+  uint64_t after = 0;
+  int from_files = 0;
+  while (!over || after < f.engine->last_seq()) {
+    const auto entries = f.engine->read_backlog(after, 1 << 20);
+    if (!entries) {
+      ++from_files;
+      break;
+    }
+    for (const LogEntry& entry : *entries) {
+      if (entry.seq != after + 1) ++from_files;
+      after = entry.seq;
+    }
+  }
+  writer.join();
+  f.engine->unsubscribe(id);
+  CHECK(from_files == 0);
+  CHECK(after == f.engine->last_seq());
+  // Nobody follows: the memory is let go of, and the files have it all.
+  f.set("k", "v");
+  CHECK_FALSE(f.engine->read_backlog(0, 1 << 20).has_value());
+  CHECK(read_through(*f.engine, 0) == f.engine->last_seq());
 }

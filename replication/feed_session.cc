@@ -98,6 +98,11 @@ void FeedSession::said(const wire::StreamFrom& message, Actions& out) {
 }
 
 void FeedSession::said(const wire::Ack& message, Actions& out) {
+  if (state_ == State::kStreaming && message.applied > sent_) {
+    return close(Status::corrupt(cat("the replica says it applied ", message.applied,
+                                     ", but was sent only up to ", sent_)),
+                 out);
+  }
   ack_ = message;
   if (state_ == State::kStreaming && message.synced > 0) {
     out.emplace_back(feed::KeepLog{std::min(message.synced, sent_)});
@@ -243,7 +248,7 @@ void FeedSession::on(const feed::Tick& event, Actions& out) {
         out);
   }
   if (state_ != State::kWaiting && now_us_ - sent_us_ >= limits_.ping_us) {
-    send(wire::Ping{event.wall_ms}, out);
+    send(wire::Ping{event.wall_ms, state_ == State::kStreaming ? sent_ : 0}, out);
   }
 }
 

@@ -230,7 +230,14 @@ void FollowSession::said(const wire::NewHistory& message, Actions& out) {
 }
 
 void FollowSession::said(const wire::Ping& message, Actions& out) {
-  if (state_ == State::kStreaming) out.emplace_back(follow::MasterTime{message.time_ms});
+  if (state_ != State::kStreaming) return;
+  if (message.sent != 0 && !applying_ && message.sent != positions_.stream()) {
+    return fail(Fail::Kind::kRetry,
+                Status::corrupt(cat("the master sent up to ", message.sent, ", here is ",
+                                    positions_.stream(), "; the link starts anew")),
+                out);
+  }
+  out.emplace_back(follow::MasterTime{message.time_ms});
 }
 
 void FollowSession::said(const wire::Lost& message, Actions& out) {

@@ -159,7 +159,7 @@ void put(std::string& out, const NewHistory& m) {
   Writer(out, 1, "history").text(encode_history(m.history));
 }
 void put(std::string& out, const Ping& m) {
-  Writer(out, 1, "ping").number(m.time_ms);
+  Writer(out, 2, "ping").number(m.time_ms).number(m.sent);
 }
 void put(std::string& out, const Lost& m) {
   Writer(out, 1, "lost").text(m.text);
@@ -317,7 +317,9 @@ Result<FromMaster> decode_master(Args argv) {
   if (word == "reload") return read_reload(argv);
   if (word == "history") return read_history(argv);
   if (word == "ping") {
-    Ping m{static_cast<int64_t>(r.number())};
+    Ping m;
+    m.time_ms = static_cast<int64_t>(r.number());
+    m.sent = r.number();
     return finish<FromMaster>(r, m, argv);
   }
   if (word == "lost") {

@@ -18,13 +18,14 @@
 //                                                        first batch after its fork reload <from>
 //                                                        <seq> <time ms> <slots>   then waits for
 //                                                        `stream`
-//   ack <applied> <synced>        (each second at least) ping <time ms>   (each second without
-//   another message) drop <slots>                                         lost <text>      the log
+//   ack <applied> <synced>        (each second at least) ping <time ms> <sent>   (each second
+//   without another message) drop <slots>                                 lost <text>      the log
 //   was purged: copy again; closes
 //
 // `keep`: slots whose position is a prefix of the master's log. `copy`: the others. A chunk is one
 // SST file of one column family under the snapshot named by copydone; `xxh64` 16 hex digits over
-// its bytes. A frame (from, to] is applied only by a replica that stands at `from`. `version`:
+// its bytes. A frame (from, to] is applied only by a replica that stands at `from`. A ping
+// whose `sent` is not where the replica stands shows that the newest frame was lost. `version`:
 // above every version counter used up to `to`. `records` (empty: nothing for these slots):
 //
 //   record = varint seq, varint time ms, varint ops, op...      ascending seq
@@ -134,6 +135,7 @@ struct NewHistory {
 };
 struct Ping {
   int64_t time_ms = 0;
+  uint64_t sent = 0;  // the stream was sent up to here; 0: not streaming, or nothing yet
 };
 struct Lost {
   std::string text;

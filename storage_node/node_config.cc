@@ -34,6 +34,8 @@ std::vector<SettingSpec> setting_specs() {
       {"wal-keep-size", "4gb", "log kept on disk for replicas that lag", Kind::kBytes, 1 << 20,
        1LL << 44},
       {"wal-keep-seconds", "86400", "... and for how long", Kind::kInteger, 0, 1LL << 31},
+      {"repl-timeout", "10", "seconds of silence after which a replication link is cut",
+       Kind::kInteger, 2, 3600},
       {"reserve-size", "32mb", "writes are refused while the disk has less space left",
        Kind::kBytes, 0, 1LL << 40},
       {"max-background-jobs", "2", "threads of compaction and flush", Kind::kInteger, 1, 64},

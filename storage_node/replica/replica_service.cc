@@ -1,5 +1,6 @@
 #include "storage_node/replica/replica_service.h"
 
+#include <algorithm>
 #include <condition_variable>
 
 #include "common/net/uv_loop.h"
@@ -170,6 +171,8 @@ Result<std::unique_ptr<NodeReplication>> make_replication(Node& node) {
   ReplicaOptions options;
   options.run_id = node.run_id();
   options.port = [&node] { return node.port(); };
+  options.silence_us = node.config().integer("repl-timeout") * 1'000'000;
+  options.ping_us = std::min(options.ping_us, options.silence_us / 4);
   options.masterauth = [&node] { return node.config().text("masterauth"); };
   auto service = ReplicaService::start(node.engine(), node.clock(),
                                        node.log().tagged("replication"), std::move(options));

@@ -92,7 +92,11 @@ std::string link_line(const ReplicaState& state, const Source& source, int numbe
   CopyNumbers numbers = copy_numbers(source, state.clock.mono_us());
   uint64_t applied = source.positions.streaming() ? source.positions.stream()
                                                   : source.positions.lowest().value_or(0);
-  uint64_t lag = source.master_seq > applied ? source.master_seq - applied : 0;
+  // Before the master has said where it is, nobody knows: no number that could pass for "none".
+  std::string lag = "-1";
+  if (source.master_seq != 0 || source.link == Source::Link::kUp) {
+    lag = std::to_string(source.master_seq > applied ? source.master_seq - applied : 0);
+  }
   return cat("slotferry_link", number, ":master=", source.master.text(),
              ",state=", link_name(source.link), ",applied=", applied,
              ",history=", source.positions.history().empty() ? "-" : source.positions.history(),

@@ -57,7 +57,7 @@ TEST_CASE("wire: every message survives the way over RESP") {
   round<FromMaster>(Frame{1, 9, 1700000000000, 8, "xyz"}, decode_master, bytes);
   round<FromMaster>(Reload{4, 5, 1, SlotSet::of(9)}, decode_master, bytes);
   round<FromMaster>(NewHistory{{kA, "", 4}}, decode_master, bytes);
-  round<FromMaster>(Ping{44}, decode_master, bytes);
+  round<FromMaster>(Ping{44, 7}, decode_master, bytes);
   round<FromMaster>(Lost{"gone"}, decode_master, bytes);
 }
 

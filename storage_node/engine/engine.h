@@ -74,6 +74,8 @@ class ReadView {
 };
 
 // One batch of the log, as replicas get it.
+// Records of the node itself in family kSys, by name; nullopt deletes.
+using SysRecords = std::vector<std::pair<std::string, std::optional<std::string>>>;
 using LogOps = std::shared_ptr<const std::vector<WriteOp>>;
 
 struct LogEntry {
@@ -112,8 +114,7 @@ class Gate {
   void set_refusal(int slot, std::string write_text, std::string read_text);
   // Writes node records in one batch, with fsync if `synced`. nullopt value erases. May be called
   // once or more; each call is atomic and durable (if synced) when it returns.
-  Status write_sys(const std::vector<std::pair<std::string, std::optional<std::string>>>& records,
-                   bool synced);
+  Status write_sys(const SysRecords& records, bool synced);
 
  private:
   friend class Engine;
@@ -128,7 +129,7 @@ struct ApplyRequest {
   std::optional<uint64_t> as_seq;
   int64_t time_ms = 0;
   std::vector<WriteOp> ops;  // may be empty when only sys records change
-  std::vector<std::pair<std::string, std::optional<std::string>>> sys;
+  SysRecords sys;
 };
 
 class Engine {
@@ -189,16 +190,16 @@ class Engine {
                      const std::function<Status(SstChunk)>& sink);
   // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family;
   // they are moved), writes the sys records, in this order: synced if the slot is large, else all
-  // in one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest.
+  // in one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest; `version` is
+  // above every version in the files (the other side's next_version(), asked after its snapshot).
   Status replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
-                      const std::vector<std::pair<std::string, std::optional<std::string>>>& sys,
+                      const SysRecords& sys, uint64_t version,
                       std::optional<uint64_t> as_seq = std::nullopt);
   // For replica/: a full replica after its first copy. The log so far was this node's own and ends;
   // numbering goes on from `seq` (may be LOWER than last_seq()), so that the next apply has as_seq
   // == seq+1. Older entries are no longer readable (oldest_seq() == seq+1), every slot_seq becomes
   // seq. Synced, with the sys records in the same batch; survives a restart.
-  Status reset_log(uint64_t seq,
-                   const std::vector<std::pair<std::string, std::optional<std::string>>>& sys);
+  Status reset_log(uint64_t seq, const SysRecords& sys);
   int64_t key_count(int db, int slot) const;  // user keys, expired ones not yet removed included
   int64_t key_count(int db) const;
   int64_t expiring_keys(

@@ -28,8 +28,6 @@ inline constexpr std::string_view kFormatRecord = "engine/format";
 inline constexpr uint64_t kIndexEvery = 256;     // batches between two points of the log index
 inline constexpr uint64_t kLastSeqEvery = 4096;  // batches between two last_seq records
 
-using SysRecords = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
 struct Engine::State {
   State(const EngineOptions& opts, const Clock& clk, Log lg)
       : options(opts), clock(clk), log(std::move(lg)) {}
@@ -158,10 +156,10 @@ struct Engine::State {
   // slot_files.cc
   bool add_wipe(Engine& engine, int slot,
                 rocksdb::WriteBatch& batch) const;  // true: something is there
-  Status add_files(const std::vector<std::pair<Cf, std::string>>& files,
-                   rocksdb::WriteBatch& batch) const;
-  Status ingest(const std::vector<std::pair<Cf, std::string>>& files);
-  Result<uint64_t> recount_slot(Engine& engine, int slot);
+  using SlotKeys = std::array<int64_t, kDbCount>;   // a slot's keys, by db
+  Status add_files(const std::vector<std::pair<Cf, std::string>>& files, rocksdb::WriteBatch& batch,
+                   SlotKeys& keys) const;
+  Status ingest(const std::vector<std::pair<Cf, std::string>>& files, SlotKeys& keys);
   // background.cc
   Result<bool> expire_key(Engine& engine, const std::string& stored);
   void run_background(Engine& engine);

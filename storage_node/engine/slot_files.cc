@@ -1,15 +1,17 @@
 // A slot as SST files: written for a copy, ingested on the other side.
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "common/base/strings.h"
 #include "storage_node/engine/engine_state.h"
 #include "storage_node/engine/log_record.h"
-#include "storage_node/engine/meta_peek.h"
 #include "storage_node/engine/rocks_status.h"
 
 namespace sf {
@@ -29,12 +31,59 @@ uint64_t total_bytes(const std::vector<std::pair<Cf, std::string>>& files) {
   return total;
 }
 
+// A file that is a string.
+class StringFile : public rocksdb::FSWritableFile {
+ public:
+  explicit StringFile(std::string& out) : out_(out) {}
+  using rocksdb::FSWritableFile::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions&,
+                           rocksdb::IODebugContext*) override {
+    out_.append(data.data(), data.size());
+    return rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo&,
+                           rocksdb::IODebugContext* context) override {
+    return Append(data, options, context);
+  }
+  rocksdb::IOStatus Close(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    return rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus Flush(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    return rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    return rocksdb::IOStatus::OK();
+  }
+  uint64_t GetFileSize(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    return out_.size();
+  }
+
+ private:
+  std::string& out_;
+};
+
+// Whatever file is opened for writing is the one string.
+class StringFileSystem : public rocksdb::FileSystemWrapper {
+ public:
+  StringFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "StringFileSystem"; }
+  rocksdb::IOStatus NewWritableFile(const std::string&, const rocksdb::FileOptions&,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext*) override {
+    *result = std::make_unique<StringFile>(text);
+    return rocksdb::IOStatus::OK();
+  }
+  std::string text;
+};
+
 // Writes SST files into memory, one at a time, and hands them on.
 class ChunkWriter {
  public:
   ChunkWriter(const rocksdb::Options& base, Cf cf, size_t chunk_bytes,
               const std::function<Status(Engine::SstChunk)>& sink)
-      : env_(rocksdb::NewMemEnv(rocksdb::Env::Default())),
+      : files_(std::make_shared<StringFileSystem>()),
+        env_(rocksdb::NewCompositeEnv(files_)),
         options_(base),
         cf_(cf),
         chunk_bytes_(chunk_bytes),
@@ -45,7 +94,7 @@ class ChunkWriter {
   Status add(const rocksdb::Slice& key, const rocksdb::Slice& value) {
     if (!writer_) {
       writer_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options_);
-      const rocksdb::Status opened = writer_->Open(kName);
+      const rocksdb::Status opened = writer_->Open("chunk.sst");
       if (!opened.ok()) return to_status(opened, "exporting a slot");
     }
     const rocksdb::Status put = writer_->Put(key, value);
@@ -61,17 +110,14 @@ class ChunkWriter {
     const rocksdb::Status finished = writer_->Finish();
     writer_.reset();
     if (!finished.ok()) return to_status(finished, "exporting a slot");
-    Engine::SstChunk chunk{cf_, {}, entries_};
-    const rocksdb::Status read = rocksdb::ReadFileToString(env_.get(), kName, &chunk.bytes);
-    if (!read.ok()) return to_status(read, "exporting a slot");
-    static_cast<void>(env_->DeleteFile(kName));
+    Engine::SstChunk chunk{cf_, std::exchange(files_->text, {}), entries_};
     entries_ = 0;
     bytes_ = 0;
     return sink_(std::move(chunk));
   }
 
  private:
-  static constexpr const char* kName = "/chunk.sst";
+  std::shared_ptr<StringFileSystem> files_;
   std::unique_ptr<rocksdb::Env> env_;
   rocksdb::Options options_;
   Cf cf_;
@@ -82,16 +128,33 @@ class ChunkWriter {
   size_t bytes_ = 0;
 };
 
+// Behind the slot's last key of the last db.
+std::string end_of_slot(int slot) {
+  return prefix_end(slot_prefix(kDbCount - 1, slot));
+}
+
+// The db and the number of keys of a file of the meta family (a file holds keys of one db).
+Status read_counts(rocksdb::SstFileReader& reader, std::array<int64_t, kDbCount>& keys) {
+  const std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator(rocksdb::ReadOptions()));
+  it->SeekToFirst();
+  if (!it->Valid()) return to_status(it->status(), "reading a copied slot's file");
+  const int db = db_of_stored({it->key().data(), it->key().size()});
+  if (db < 0 || db >= kDbCount) return Status::corrupt("a copied slot's file names no db");
+  keys[static_cast<size_t>(db)] += static_cast<int64_t>(reader.GetTableProperties()->num_entries);
+  return Status::ok();
+}
+
 }  // namespace
 
 Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
                            const std::function<Status(SstChunk)>& sink) {
   for (const Cf cf : kSlotFamilies) {
     ChunkWriter writer(state_->table_options, cf, chunk_bytes, sink);
+    const auto it = scan(cf, slot_prefix(0, slot), end_of_slot(slot), &view);
     for (int db = 0; db < kDbCount; ++db) {
       const std::string begin = slot_prefix(db, slot);
-      const auto it = scan(cf, begin, prefix_end(begin), &view);
-      for (; it->Valid(); it->Next()) {
+      const std::string end = prefix_end(begin);
+      for (it->Seek(begin); it->Valid() && it->key().compare(end) < 0; it->Next()) {
         Status added = writer.add(it->key(), it->value());
         if (!added) return added;
       }
@@ -106,10 +169,13 @@ Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
 bool Engine::State::add_wipe(Engine& engine, int slot, rocksdb::WriteBatch& batch) const {
   bool any = false;
   for (const Cf cf : kSlotFamilies) {
+    const auto it = engine.scan(cf, slot_prefix(0, slot), end_of_slot(slot));
     for (int db = 0; db < kDbCount; ++db) {
       const std::string begin = slot_prefix(db, slot);
       const std::string end = prefix_end(begin);
-      if (!engine.scan(cf, begin, end)->Valid()) continue;
+      it->Seek(begin);
+      if (!it->Valid()) break;
+      if (it->key().compare(end) >= 0) continue;
       batch.DeleteRange(handle(cf), begin, end);
       any = true;
     }
@@ -120,12 +186,14 @@ bool Engine::State::add_wipe(Engine& engine, int slot, rocksdb::WriteBatch& batc
 // The contents of small files as writes: cheaper than three files more in the tree and their
 // fsyncs.
 Status Engine::State::add_files(const std::vector<std::pair<Cf, std::string>>& files,
-                                rocksdb::WriteBatch& batch) const {
+                                rocksdb::WriteBatch& batch, SlotKeys& keys) const {
   for (const auto& [family, path] : files) {
     rocksdb::SstFileReader reader(table_options);
-    rocksdb::Status status = reader.Open(path);
-    if (status.ok()) status = reader.VerifyChecksum();
+    const rocksdb::Status status = reader.Open(path);
     if (!status.ok()) return to_status(status, "reading a copied slot's file");
+    if (family == Cf::kMeta) {
+      if (Status s = read_counts(reader, keys); !s) return s;
+    }
     const std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator(rocksdb::ReadOptions()));
     for (it->SeekToFirst(); it->Valid(); it->Next())
       batch.Put(handle(family), it->key(), it->value());
@@ -134,7 +202,14 @@ Status Engine::State::add_files(const std::vector<std::pair<Cf, std::string>>& f
   return Status::ok();
 }
 
-Status Engine::State::ingest(const std::vector<std::pair<Cf, std::string>>& files) {
+Status Engine::State::ingest(const std::vector<std::pair<Cf, std::string>>& files, SlotKeys& keys) {
+  for (const auto& [family, path] : files) {
+    if (family != Cf::kMeta) continue;
+    rocksdb::SstFileReader reader(table_options);
+    const rocksdb::Status status = reader.Open(path);
+    if (!status.ok()) return to_status(status, "reading a copied slot's file");
+    if (Status s = read_counts(reader, keys); !s) return s;
+  }
   std::vector<rocksdb::IngestExternalFileArg> args;
   for (const Cf cf : kSlotFamilies) {
     rocksdb::IngestExternalFileArg arg;
@@ -151,38 +226,22 @@ Status Engine::State::ingest(const std::vector<std::pair<Cf, std::string>>& file
   return to_status(rocks()->IngestExternalFiles(args), "ingesting a slot's files");
 }
 
-// Counts the slot's keys anew; returns the newest version in it.
-Result<uint64_t> Engine::State::recount_slot(Engine& engine, int slot) {
-  uint64_t newest = 0;
-  for (int db = 0; db < kDbCount; ++db) {
-    const std::string begin = slot_prefix(db, slot);
-    const auto it = engine.scan(Cf::kMeta, begin, prefix_end(begin));
-    int64_t count = 0;
-    for (; it->Valid(); it->Next()) {
-      ++count;
-      MetaPeek meta;
-      const rocksdb::Slice value = it->value();
-      if (peek_meta({value.data(), value.size()}, &meta)) newest = std::max(newest, meta.version);
-    }
-    if (!it->status().ok()) return to_status(it->status(), "counting a slot's keys");
-    counts.set(db, slot, count);
-  }
-  return newest;
-}
-
 // A slot of small files is one batch, wiped and filled at once. A large one is ingested, which is
 // not one critical section: a flush may be needed before the ingest, and other slots' writers must
 // not wait for it. The slot itself takes no client write (the caller follows it), and a crash in
 // the middle leaves sys records that say "not copied yet".
 Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::string>>& files,
-                            const SysRecords& sys, std::optional<uint64_t> as_seq) {
+                            const SysRecords& sys, uint64_t version,
+                            std::optional<uint64_t> as_seq) {
   State& s = *state_;
+  raise_version(version);  // first: after a kill no older one may be given out
   rocksdb::WriteBatch batch;
   const bool wiped = s.add_wipe(*this, slot, batch);
   const bool ingested = total_bytes(files) > kIngestFrom;
+  Engine::State::SlotKeys keys{};
   Status done;
   if (!ingested) {
-    done = s.add_files(files, batch);
+    done = s.add_files(files, batch, keys);
   } else {
     if (wiped) {
       const std::lock_guard lock(s.gate);
@@ -190,7 +249,7 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
       if (done) done = s.write_batch(batch, false);
     }
     batch.Clear();
-    if (done) done = s.ingest(files);
+    if (done) done = s.ingest(files, keys);
   }
   if (!done) return done;
   uint64_t seq = 0;
@@ -210,11 +269,7 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
     s.slot_seq[static_cast<size_t>(slot)] = seq;
     s.publish(seq, now, LogEntry::Kind::kReload, slots, [] { return nullptr; });
   }
-  if (wiped || !files.empty()) {
-    const Result<uint64_t> newest = s.recount_slot(*this, slot);
-    if (!newest) return newest.status();
-    raise_version(*newest);
-  }
+  for (int db = 0; db < kDbCount; ++db) s.counts.set(db, slot, keys[static_cast<size_t>(db)]);
   s.notify(seq);
   return Status::ok();
 }

@@ -60,6 +60,7 @@ StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64
   Source& source = *source_;
   StoreJob job;
   job.slot = done.slot;
+  job.version = done.version;
   bool joined = reload_seq && done.at.seq == *reload_seq;
   std::optional<std::string> position;
   if (!joined) position = encode_position(done.at);
@@ -93,7 +94,6 @@ void FollowStore::stored(const wire::CopyDone& done, std::optional<uint64_t> rel
   if (!source.full) state_.records[at(done.slot)].placed = true;
   if (source.full && source.mirror) state_.floor = std::max(state_.floor, done.at.seq);
   if (reload_seq) source.saved_seq = *reload_seq;
-  state_.engine.raise_version(done.version);
   ++source.copy.slots_done;
   source.copy.bytes += done.bytes;
   source.copy.entries += done.entries;

@@ -20,8 +20,9 @@ struct StoreJob {
   int slot = 0;
   SysRecords sys;
   std::optional<uint64_t> as_seq;
+  uint64_t version = 0;  // above every version in the slot
   Status run(Engine& engine, const std::vector<std::pair<Cf, std::string>>& files) const {
-    return engine.replace_slot(slot, files, sys, as_seq);
+    return engine.replace_slot(slot, files, sys, version, as_seq);
   }
 };
 

@@ -26,8 +26,6 @@
 
 namespace sf {
 
-using SysRecords = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
 struct SlotRecord {
   bool followed = false;
   HostPort master;      // of a followed slot

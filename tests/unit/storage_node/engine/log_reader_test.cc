@@ -69,6 +69,7 @@ TEST_CASE(
   const int slot = slot_of("a");
   for (int i = 0; i < 500; ++i) source.set(tag + std::to_string(i), std::string(100, 'v'));
   WriteTxn txn;
+  source.engine->raise_version(900);
   txn.put(Cf::kMeta, meta_key(5, tag + "set"), set_meta(900, 1));
   txn.put(Cf::kData, data_prefix(5, tag + "set", 900) + "member", "");
   txn.count_keys(5, slot, 1);
@@ -78,7 +79,8 @@ TEST_CASE(
   target.set("elsewhere", "v");
   const auto files = export_files(*source.engine, slot, target.temp.path());
   CHECK(files.size() > 10);
-  const Status replaced = target.engine->replace_slot(slot, files, {{"slot/pos", "501"}});
+  const Status replaced = target.engine->replace_slot(slot, files, {{"slot/pos", "501"}},
+                                                      source.engine->next_version());
   REQUIRE_MESSAGE(replaced.is_ok(), replaced.text());
 
   CHECK(target.engine->key_count(0, slot) == 500);
@@ -99,7 +101,7 @@ TEST_CASE(
   CHECK(read_through(*target.engine, 0, &reloads) == 4);
   CHECK(reloads == 1);
   // Again over a filled slot: wiped, not merged.
-  const Status emptied = target.engine->replace_slot(slot, {}, {});
+  const Status emptied = target.engine->replace_slot(slot, {}, {}, 0);
   REQUIRE(emptied.is_ok());
   CHECK(target.engine->key_count(0, slot) == 0);
   CHECK(target.engine->last_seq() == 5);

@@ -64,6 +64,11 @@ struct LogRead {
 struct LogPurged {
   uint64_t after = 0;
 };
+// What this replica still needs of the log went over a limit and is gone.
+struct LogCut {
+  std::string replica;  // who, for people
+  std::string why;      // position and limit, for people
+};
 struct ExportChunk {
   int slot = 0;
   uint8_t family = 0;
@@ -85,8 +90,8 @@ struct Room {
 struct Tick {
   int64_t wall_ms = 0;
 };
-using Event = std::variant<Asked, Said, LogMoved, LogRead, LogPurged, ExportChunk, ExportDone,
-                           ExportFailed, Room, Tick>;
+using Event = std::variant<Asked, Said, LogMoved, LogRead, LogPurged, LogCut, ExportChunk,
+                           ExportDone, ExportFailed, Room, Tick>;
 
 // ---- actions
 struct Send {
@@ -133,6 +138,7 @@ class FeedSession {
   void on(const feed::LogMoved& event, Actions& out);
   void on(const feed::LogRead& event, Actions& out);
   void on(const feed::LogPurged& event, Actions& out);
+  void on(const feed::LogCut& event, Actions& out);
   void on(const feed::ExportChunk& event, Actions& out);
   void on(const feed::ExportDone& event, Actions& out);
   void on(const feed::ExportFailed& event, Actions& out);

@@ -65,6 +65,21 @@ void FollowSession::said(const wire::Refuse& message, Actions& out) {
        Status::refused(cat("the master refused: ", message.text)), out);
 }
 
+// Never a silent copy over what was there: is the master's log too short, or another one?
+std::string FollowSession::why_copy(const wire::Hello& message) const {
+  std::string why;
+  message.copy.for_each([&](int slot) {
+    auto at = positions_.position(slot);
+    if (!at || at->seq == 0 || !why.empty()) return;
+    why = message.chain.is_prefix(*at, message.seq)
+              ? cat("the master no longer keeps the log after ", at->seq,
+                    " (its wal-keep limits); copying again")
+              : cat("position ", at->text(),
+                    " is not part of the master's log (its history differs); copying again");
+  });
+  return why;
+}
+
 void FollowSession::said(const wire::Hello& message, Actions& out) {
   SlotSet answered = message.keep;
   answered.add(message.copy);
@@ -74,9 +89,10 @@ void FollowSession::said(const wire::Hello& message, Actions& out) {
   }
   chain_ = message.chain;
   master_seq_ = message.seq;
+  std::string why = why_copy(message);
   positions_.accept(chain_.current(), message.keep, message.copy);
   state_ = State::kCopying;
-  out.emplace_back(follow::Accepted{message});
+  out.emplace_back(follow::Accepted{message, std::move(why)});
   for (int slot : positions_.without_position().to_vector()) queue_.push_back(slot);
   ask_slots(out);
 }

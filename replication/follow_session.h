@@ -73,6 +73,7 @@ struct Send {
 // The master took us on: `copy` lost their positions. The chain is the master's.
 struct Accepted {
   wire::Hello hello;
+  std::string why_copy;  // for people, if positions were lost
 };
 struct StoreChunk {  // append to the files of the slot under way; the view dies with the step
   wire::Chunk chunk;
@@ -150,6 +151,7 @@ class FollowSession {
   void send(const wire::FromReplica& message, Actions& out);
   void fail(follow::Fail::Kind kind, Status why, Actions& out);
   void send_sync(Actions& out);
+  std::string why_copy(const wire::Hello& message) const;
   void ask_slots(Actions& out);
   void start_stream(Actions& out);
   void ack(Actions& out);

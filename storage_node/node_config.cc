@@ -31,11 +31,15 @@ std::vector<SettingSpec> setting_specs() {
       {"block-cache", "256mb", "memory for blocks read", Kind::kBytes, 1 << 20, 1LL << 40},
       {"backlog-size", "32mb", "newest writes kept in memory for replicas", Kind::kBytes, 1 << 16,
        1LL << 34},
-      {"wal-keep-size", "4gb", "log kept on disk for replicas that lag", Kind::kBytes, 1 << 20,
-       1LL << 44},
+      {"wal-keep-size", "4gb",
+       "log kept on disk for attached replicas that lag; over it they are cut", Kind::kBytes,
+       1 << 20, 1LL << 44},
       {"wal-keep-seconds", "86400", "... and for how long", Kind::kInteger, 0, 1LL << 31},
       {"repl-timeout", "10", "seconds of silence after which a replication link is cut",
        Kind::kInteger, 2, 3600},
+      {"wal-spare-size", "1gb",
+       "log kept though no attached replica needs it, for one that returns", Kind::kBytes, 0,
+       1LL << 44},
       {"reserve-size", "32mb", "writes are refused while the disk has less space left",
        Kind::kBytes, 0, 1LL << 40},
       {"max-background-jobs", "2", "threads of compaction and flush", Kind::kInteger, 1, 64},
@@ -97,6 +101,7 @@ EngineOptions NodeConfig::engine_options() const {
   options.backlog_bytes = static_cast<size_t>(integer("backlog-size"));
   options.wal_keep_bytes = static_cast<size_t>(integer("wal-keep-size"));
   options.wal_keep_seconds = integer("wal-keep-seconds");
+  options.wal_spare_bytes = static_cast<size_t>(integer("wal-spare-size"));
   options.reserve_bytes = integer("reserve-size");
   options.background_threads = static_cast<int>(integer("max-background-jobs"));
   return options;

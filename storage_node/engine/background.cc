@@ -1,4 +1,4 @@
-// The engine's own thread: fsync once a second, and removing expired keys.
+// The engine's own thread: fsync once a second, letting go of the log, and removing expired keys.
 #include <algorithm>
 #include <chrono>
 
@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kTickMs = 100;
 constexpr int64_t kMetasATick = 20'000;  // about 5 % of one core while a pass runs
 constexpr int64_t kSyncTicks = 10;
+constexpr int64_t kTrimTicks = 10;
+constexpr int64_t kIdleTrimTicks = 50;   // nothing was written: only ages and claims change
 constexpr int64_t kIdleTicks = 100;      // between passes, and the first one
 constexpr int64_t kLongIdleTicks = 600;  // after a pass that found no key with a TTL
 
@@ -22,6 +24,7 @@ constexpr int64_t kLongIdleTicks = 600;  // after a pass that found no key with 
 void Engine::State::run_background(Engine& engine) {
   std::unique_lock lock(background_mutex);
   int64_t idle = kIdleTicks;
+  uint64_t trimmed_seq = 0;
   for (int64_t tick = 1; !stopping; ++tick) {
     background_wake.wait_for(lock, std::chrono::milliseconds(kTickMs), [this] { return stopping; });
     if (stopping) return;
@@ -29,6 +32,12 @@ void Engine::State::run_background(Engine& engine) {
     if (options.sync == SyncPolicy::kEverySecond && tick % kSyncTicks == 0) {
       const Status synced = sync_until(last_seq);
       if (!synced) log.error(synced.text());
+    }
+    const uint64_t rocks_seq = rocks()->GetLatestSequenceNumber();
+    if ((tick % kTrimTicks == 0 && rocks_seq != trimmed_seq) || tick % kIdleTrimTicks == 0) {
+      trimmed_seq = rocks_seq;
+      const Status trimmed = engine.trim_log();
+      if (!trimmed) log.warning(cat("letting go of old log: ", trimmed.text()));
     }
     if (options.expire_actively && --idle <= 0) {
       const Result<int64_t> removed = engine.expire_step(kMetasATick);

@@ -27,6 +27,7 @@
 #include "common/base/status.h"
 #include "common/ops/log.h"
 #include "storage_node/engine/key_locks.h"
+#include "storage_node/engine/log_retention.h"
 #include "storage_node/engine/scan_cursors.h"
 #include "storage_node/engine/write_txn.h"
 
@@ -45,8 +46,11 @@ struct EngineOptions {
   size_t write_buffer_bytes = 64UL << 20;
   size_t block_cache_bytes = 256UL << 20;
   size_t backlog_bytes = 32UL << 20;  // recent batches kept in memory for attached replicas
-  size_t wal_keep_bytes = 4UL << 30;  // WAL kept on disk for replicas that lag
+  // WAL on disk (log_retention.h): what somebody needs is kept up to these, what nobody needs up to
+  // the spare size.
+  size_t wal_keep_bytes = 4UL << 30;
   int64_t wal_keep_seconds = 24 * 3600;
+  size_t wal_spare_bytes = 1UL << 30;
   int background_threads = 2;
   // With kAlways: commit() and apply() wait for the fsync. False: the caller waits with
   // wait_synced() before it tells anybody (the server: once a loop turn).
@@ -166,7 +170,7 @@ class Engine {
   uint64_t slot_seq(int slot)
       const;  // last batch that touched the slot; after a start, conservatively last_seq()
   bool log_end_guessed() const;  // the start found no log: its end is too high rather than too low
-  uint64_t oldest_seq() const;   // oldest batch still readable
+  uint64_t oldest_seq() const;   // oldest batch still readable; from memory
   // Entries with seq > after, in order, until max_bytes. Empty: none yet. kNotFound: purged.
   Result<std::vector<LogEntry>> read_log(uint64_t after, size_t max_bytes);
   // The same from memory alone; nullopt: they are older than the backlog, and read_log would have
@@ -176,8 +180,29 @@ class Engine {
   // (post). Returns an id for unsubscribe, after which fn is not running and will not run.
   int subscribe(std::function<void(uint64_t seq)> fn);
   void unsubscribe(int id);
-  // WAL needed by a replica or a running copy is kept from this seq on; 0 drops the claim.
-  void keep_log_from(const std::string& claimant, uint64_t seq);
+  // The entries after `seq` are needed by a replica or a running copy: they are kept within the
+  // limits of EngineOptions. Calls replace each other.
+  void claim_log_after(const std::string& claimant, uint64_t seq);
+  void drop_log_claim(const std::string& claimant);
+  // Not empty: the claim went over a limit and what it needs is gone; says which, for people.
+  std::string lost_log_claim(const std::string& claimant) const;
+  // Deletes the files of the log that are not to be kept. The background task's step, each second.
+  Status trim_log();
+  struct LogClaim {
+    std::string claimant;
+    uint64_t after = 0;
+    uint64_t bytes = 0;  // of the files it keeps
+    std::string lost;    // as lost_log_claim
+  };
+  struct LogKept {  // as trim_log saw it last
+    uint64_t bytes = 0;
+    uint64_t files = 0;
+    LogLimits limits;
+    uint64_t cuts = 0;     // claims lost since the start
+    std::string last_cut;  // the newest of them, for people
+    std::vector<LogClaim> claims;
+  };
+  LogKept log_kept() const;
 
   // ---- slots as a whole
   struct SstChunk {
@@ -235,7 +260,6 @@ class Engine {
     uint64_t memtable_bytes = 0;
     uint64_t expired_keys = 0;  // removed by the expiry task since the start
     bool disk_full = false;
-    std::vector<std::pair<std::string, uint64_t>> log_claims;  // keep_log_from
   };
   Stats stats() const;
 

@@ -75,9 +75,14 @@ struct Engine::State {
     uint64_t rocks_next;
     std::unique_ptr<rocksdb::TransactionLogIterator> iterator;
   };
-  std::map<std::string, uint64_t> claims;
-  std::mutex cursor_mutex;      // never taken inside the gate
-  std::vector<Cursor> cursors;  // where recent readers of the WAL stopped
+  // Kept by need (log_trim.cc).
+  std::map<std::string, LogClaim> claims;
+  LogKept log_kept_now;                                 // without claims
+  std::mutex trim_mutex;                        // outside the log's; never taken inside the gate
+  std::map<std::string, int64_t> closed_files;  // archived WAL file -> monotonic ms of its end
+  bool trimmed_once = false;                         // once in this life; under trim_mutex
+  std::mutex cursor_mutex;                      // never taken inside the gate
+  std::vector<Cursor> cursors;                  // where recent readers of the WAL stopped
 
   std::shared_mutex subscribers_mutex;
   std::vector<std::pair<int, std::function<void(uint64_t)>>> subscribers;
@@ -127,6 +132,14 @@ struct Engine::State {
   // log_reader.cc
   Status recover_log();
   void copy_backlog(uint64_t after, size_t max_bytes, std::vector<LogEntry>* out) const;
+  // log_trim.cc
+  LogLimits log_limits() const {
+    return {options.wal_keep_bytes, options.wal_keep_seconds, options.wal_spare_bytes};
+  }
+  Result<std::vector<LogFile>> list_log();
+  uint64_t rocks_seq_after(uint64_t seq) const;  // log_mutex held
+  Status forget_log_before(uint64_t rocks_seq);
+  void note_lost_claims(const LogCut& cut, uint64_t bytes);
   // gate.cc; the gate is held in all of these
   Status check_disk();
   Status write_batch(rocksdb::WriteBatch& batch, bool synced);

@@ -141,14 +141,9 @@ Status Engine::State::recover_log() {
 
 uint64_t Engine::oldest_seq() const {
   State& s = *state_;
-  const Result<std::vector<FileStart>> files = wal_files(s.rocks());
   const std::lock_guard lock(s.log_mutex);
-  if (!files || files->empty()) return s.last_seq + 1;
-  const uint64_t oldest_file = files->front().rocks_seq;
-  while (s.log_index.size() > 1 && s.log_index[0].second < oldest_file) s.log_index.pop_front();
-  if (s.log_index.empty()) return std::max(s.log_begin, s.last_seq + 1);
-  if (s.log_index[0].second < oldest_file) return s.last_seq + 1;
-  return std::max(s.log_begin, s.log_index[0].first);
+  if (s.log_index.empty()) return std::max(s.log_begin, s.log_end + 1);
+  return std::max(s.log_begin, s.log_index.front().first);
 }
 
 void Engine::State::copy_backlog(uint64_t after, size_t max_bytes,
@@ -218,15 +213,6 @@ Result<std::vector<LogEntry>> Engine::read_log(uint64_t after, size_t max_bytes)
   if (s.cursors.size() >= kCursorsKept) s.cursors.erase(s.cursors.begin());
   s.cursors.push_back({reached, walker.rocks_next(), walker.release()});
   return out;
-}
-
-void Engine::keep_log_from(const std::string& claimant, uint64_t seq) {
-  const std::lock_guard lock(state_->log_mutex);
-  if (seq == 0) {
-    state_->claims.erase(claimant);
-  } else {
-    state_->claims[claimant] = seq;
-  }
 }
 
 }  // namespace sf

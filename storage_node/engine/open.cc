@@ -31,8 +31,9 @@ rocksdb::DBOptions db_options(const EngineOptions& options) {
   rocksdb::DBOptions db;
   db.create_if_missing = true;
   db.create_missing_column_families = true;
-  db.WAL_ttl_seconds = static_cast<uint64_t>(options.wal_keep_seconds);
-  db.WAL_size_limit_MB = std::max<uint64_t>(1, options.wal_keep_bytes >> 20);
+  // RocksDB only archives WAL files; Engine::trim_log alone deletes them. Any smaller number would
+  // be less than an age that a clock set back has made negative.
+  db.WAL_ttl_seconds = UINT64_MAX;
   db.max_total_wal_size = 4 * options.write_buffer_bytes;
   db.db_write_buffer_size = 4 * options.write_buffer_bytes;
   db.max_background_jobs = std::max(2, options.background_threads);
@@ -233,6 +234,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, const
   if (done) done = s.check_format();
   if (done) done = s.recover_log();
   if (done) done = s.recount_keys();
+  if (done) done = engine->trim_log();
   if (!done) return done;
   const auto version = engine->get_sys(std::string(kVersionRecord));
   if (!version) return version.status();

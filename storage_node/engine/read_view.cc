@@ -113,10 +113,6 @@ int64_t Engine::expiring_keys(int db) const {
 
 Engine::Stats Engine::stats() const {
   Stats out;
-  rocksdb::VectorLogPtr files;
-  if (state_->rocks()->GetSortedWalFiles(files).ok()) {
-    for (const auto& file : files) out.wal_bytes += file->SizeFileBytes();
-  }
   for (rocksdb::ColumnFamilyHandle* handle : state_->families) {
     uint64_t value = 0;
     if (state_->rocks()->GetIntProperty(handle, "rocksdb.total-sst-files-size", &value)) {
@@ -126,11 +122,11 @@ Engine::Stats Engine::stats() const {
       out.memtable_bytes += value;
     }
   }
-  out.disk_bytes += out.wal_bytes;
   out.expired_keys = state_->expired_keys;
   out.disk_full = state_->disk_full;
   const std::lock_guard lock(state_->log_mutex);
-  out.log_claims.assign(state_->claims.begin(), state_->claims.end());
+  out.wal_bytes = state_->log_kept_now.bytes;
+  out.disk_bytes += out.wal_bytes;
   return out;
 }
 

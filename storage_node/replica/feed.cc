@@ -40,7 +40,6 @@ Feed::Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connect
       ended_(std::move(ended)),
       session_(options_.limits, loop.now_us()),
       early_(std::move(connection.unread)),
-      claim_(cat("replica-", id)),
       handler_(std::move(connection.handler)),
       stream_(std::move(connection.stream)) {
   report_.id = id;
@@ -52,7 +51,7 @@ Feed::Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connect
 
 Feed::~Feed() {
   if (subscription_ != 0) state_.engine.unsubscribe(subscription_);
-  state_.engine.keep_log_from(claim_, 0);
+  state_.engine.drop_log_claim(claim_);
   loop_.cancel(tick_timer_);
   loop_.cancel(linger_timer_);
 }
@@ -64,6 +63,13 @@ void Feed::start(wire::Sync sync) {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   feed::Asked asked;
   asked.last_seq = state_.engine.last_seq();
+  claim_ = cat("replica ", report_.ip, ":", sync.port, " (", id_, ")");
+  uint64_t lowest = asked.last_seq;
+  for (const SlotGroup& group : sync.groups) {
+    if (group.position) lowest = std::min(lowest, group.position->seq);
+  }
+  // Before asking what is there: none of it may go until the session says what it needs.
+  state_.engine.claim_log_after(claim_, lowest);
   asked.oldest_seq = state_.engine.oldest_seq();
   asked.run_id = options_.run_id;
   {
@@ -112,7 +118,7 @@ void Feed::carry_out(const feed::Action& action) {
   } else if (const auto* slot = std::get_if<feed::Export>(&action)) {
     start_export(slot->slot);
   } else if (const auto* keep = std::get_if<feed::KeepLog>(&action)) {
-    state_.engine.keep_log_from(claim_, std::max<uint64_t>(1, keep->from));
+    state_.engine.claim_log_after(claim_, keep->from);
   } else if (const auto* close_action = std::get_if<feed::Close>(&action)) {
     end(close_action->why);
   }
@@ -135,7 +141,10 @@ void Feed::read_log(uint64_t after) {
 // Reads on until there is nothing more, the socket is behind, or the turn is long enough.
 void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries) {
   if (!entries) {
-    if (entries.status().code() == Code::kNotFound) return step(feed::LogPurged{after});
+    if (entries.status().code() == Code::kNotFound) {
+      end_if_cut();
+      return step(feed::LogPurged{after});
+    }
     return end(entries.status());
   }
   feed::LogRead read;
@@ -266,8 +275,15 @@ void Feed::end(const Status& why) {
   });
 }
 
+// The engine let go of log this replica still needs.
+void Feed::end_if_cut() {
+  const std::string lost = state_.engine.lost_log_claim(claim_);
+  if (!lost.empty()) step(feed::LogCut{cat(report_.ip, ":", session_.peer().port), lost});
+}
+
 void Feed::tick() {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
+  end_if_cut();
   step(feed::Tick{loop_.wall_ms()});
 }
 

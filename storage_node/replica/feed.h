@@ -83,6 +83,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void start_export(int slot);
   void take_messages(std::string_view data, size_t* used);
   void note_room();
+  void end_if_cut();
   void publish();
   void end(const Status& why);
   void tick();
@@ -104,7 +105,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   int held_chunks_ = 0;  // written, but the socket is behind: released when it drains
   TimerId tick_timer_ = 0;
   TimerId linger_timer_ = 0;
-  std::string claim_;
+  std::string claim_;  // names us to the engine; empty until start
   mutable std::mutex report_mutex_;
   FeedReport report_;
   std::unique_ptr<FeedExporter> exporter_;

@@ -108,6 +108,7 @@ void Link::on_connected() {
 }
 
 void Link::on_closed(const Status& why) {
+  if (broken_) return;  // the reason that is told is the first one
   {
     const std::lock_guard lock(state_.mutex);
     source_->positions.end_session();
@@ -193,6 +194,10 @@ void Link::carry_out(follow::Action& action, Lock& lock) {
     stream_->write(send->bytes);
   } else if (auto* accepted = std::get_if<follow::Accepted>(&action)) {
     done = store_.accepted(accepted->hello);
+    if (!accepted->why_copy.empty()) {
+      source_->error = accepted->why_copy;  // shown until the link is up
+      state_.log.warning(accepted->why_copy);
+    }
   } else if (auto* chunk = std::get_if<follow::StoreChunk>(&action)) {
     done = files_.add(static_cast<Cf>(chunk->chunk.family), chunk->chunk.bytes);
   } else if (auto* slot = std::get_if<follow::StoreSlot>(&action)) {

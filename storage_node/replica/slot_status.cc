@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/resp/encoder.h"
+#include "storage_node/replica/log_report.h"
 
 namespace sf {
 namespace {
@@ -168,7 +169,6 @@ std::string slot_info_text(const ReplicaState& state, const std::vector<FeedRepo
 }
 
 std::string replication_info_text(const ReplicaState& state, const std::vector<FeedReport>& feeds) {
-  uint64_t oldest = state.engine.oldest_seq();  // looks at files: not under the mutex
   const std::lock_guard lock(state.mutex);
   uint64_t seq = state.engine.last_seq();
   std::string history = state.histories.current();
@@ -210,8 +210,8 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
   }
   if (!state.sources.empty()) out += error_line(error);
   out += cat(
-      "slotferry_history:", history, "\r\nslotferry_seq:", seq, "\r\nslotferry_oldest_seq:", oldest,
-      "\r\nslotferry_followed_slots:", followed.empty() ? "-" : followed.text(),
+      "slotferry_history:", history, "\r\nslotferry_seq:", seq, "\r\n", log_kept_text(state.engine),
+      "slotferry_followed_slots:", followed.empty() ? "-" : followed.text(),
       "\r\nslotferry_replicas:", partial_count, "\r\nslotferry_links:", links, "\r\n", link_lines,
       partial, "db0:binlog_offset=", binlog_offset(whole ? seq : 0), ",safety_purge=none\r\n");
   return out;

@@ -107,7 +107,6 @@ void data(Node& node, std::string& out) {
   lines.add("oldest_seq", node.engine().oldest_seq());
   lines.add("disk_full", stats.disk_full ? 1 : 0);
   lines.add("sync", node.config().text("sync"));
-  for (const auto& [name, seq] : stats.log_claims) lines.add(cat("log_claim_", name), seq);
 }
 
 void counters(Node& node, std::string& out) {

@@ -31,6 +31,7 @@ void register_all(CommandRegistry& registry) {
   register_connection(registry);
   register_server(registry);
   register_transactions(registry);
+  register_pubsub(registry);
   register_slots(registry);
   register_replication(registry);
 }

@@ -7,6 +7,7 @@
 #include "common/net/uv_loop.h"
 #include "common/resp/encoder.h"
 #include "storage_node/server/dispatcher.h"
+#include "storage_node/server/pubsub.h"
 #include "storage_node/server/session_hub.h"
 #include "storage_node/server/watch_table.h"
 
@@ -42,6 +43,7 @@ Status Node::open(NodeParts parts) {
   engine_ = std::move(*engine);
   parts.register_commands(registry_);
   watches_ = std::make_unique<WatchTable>();
+  pubsub_ = std::make_unique<PubSub>();
   dispatcher_ = std::make_unique<Dispatcher>(*engine_, *this, registry_, *watches_);
   shared_->needs_password = [this] { return !config_->text("requirepass").empty(); };
   const int threads = static_cast<int>(config_->integer("threads"));

@@ -23,6 +23,7 @@ namespace sf {
 
 class Dispatcher;
 class Node;
+class PubSub;
 class WatchTable;
 
 // What storage_node/replica hangs on the node. Made by the factory in NodeParts after the engine is
@@ -61,6 +62,7 @@ class Node {
   Dispatcher& dispatcher() { return *dispatcher_; }
   CommandRegistry& registry() { return registry_; }
   WatchTable& watches() { return *watches_; }
+  PubSub& pubsub() { return *pubsub_; }
   NodeReplication* replication() { return replication_.get(); }
   int hub_count() const { return static_cast<int>(hubs_.size()); }
   SessionHub& hub(int i) { return *hubs_[static_cast<size_t>(i)]; }
@@ -93,13 +95,14 @@ class Node {
   std::unique_ptr<Engine> engine_;
   CommandRegistry registry_;
   std::unique_ptr<WatchTable> watches_;
+  std::unique_ptr<PubSub> pubsub_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<SessionHub::Shared> shared_;
   std::unique_ptr<WorkerPool> pool_;
   std::vector<std::unique_ptr<SessionHub>> hubs_;
   std::unique_ptr<NodeReplication> replication_;
   std::unique_ptr<Listener> listener_;  // on loop 0
-  std::atomic<int> port_{0};  // 0 until the port is open; links read it on their loop
+  std::atomic<int> port_{0};            // 0 until the port is open; links read it on their loop
   size_t next_loop_ = 0;
   Counters counters_;
   std::atomic<uint64_t> commands_base_{0};

@@ -55,6 +55,7 @@ void register_zsets(CommandRegistry& registry);
 void register_connection(CommandRegistry& registry);
 void register_server(CommandRegistry& registry);
 void register_transactions(CommandRegistry& registry);
+void register_pubsub(CommandRegistry& registry);
 void register_slots(CommandRegistry& registry);        // SLOTSINFO, SLOTSHASHKEY, SLOTSSCAN, SLOTSDEL
 void register_replication(CommandRegistry& registry);  // SLAVEOF, ROLE, PKCLUSTER, REPLICATION
 

@@ -26,6 +26,11 @@ void wrong_arity(CommandContext& ctx) {
 
 void cmd_ping(CommandContext& ctx) {
   if (ctx.argv.size() > 2) return wrong_arity(ctx);
+  if (ctx.session != nullptr && ctx.session->subscribed()) {
+    resp::array(ctx.out, 2);
+    resp::bulk(ctx.out, "pong");
+    return resp::bulk(ctx.out, ctx.argv.size() == 2 ? ctx.argv[1] : "");
+  }
   if (ctx.argv.size() == 2) return resp::bulk(ctx.out, ctx.argv[1]);
   resp::status(ctx.out, "PONG");
 }
@@ -141,6 +146,7 @@ void cmd_quit(CommandContext& ctx) {
 
 void cmd_reset(CommandContext& ctx) {
   ctx.session->drop_multi();
+  ctx.session->drop_subscriber();
   ctx.session->set_db(0);
   ctx.session->set_name("");
   ctx.session->set_verify_reads(false);
@@ -164,8 +170,8 @@ struct ClientFilter {
     if (!ids.empty() && std::find(ids.begin(), ids.end(), session.id()) == ids.end()) return false;
     if (!addr.empty() && session.peer() != addr) return false;
     if (!laddr.empty() && session.local() != laddr) return false;
-    // Replicas' connections have left the sessions; nobody publishes here.
-    if (!type.empty() && type != "normal") return false;
+    // Replicas' connections have left the sessions.
+    if (!type.empty() && type != (session.subscribed() ? "pubsub" : "normal")) return false;
     return !(skip_me && session.id() == me);
   }
 };

@@ -34,6 +34,10 @@ Link::Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
       backoff_(kFirstRetryUs, kLastRetryUs, Random::system_seed()),
       parser_(stream_limits()),
       self_(std::make_shared<Link*>(this)) {
+  {
+    const std::lock_guard lock(state_.mutex);
+    source_->link_since_us = loop_.now_us();
+  }
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   connect();
 }
@@ -44,7 +48,7 @@ Link::~Link() {
   loop_.cancel(tick_timer_);
   const std::lock_guard lock(state_.mutex);
   source_->positions.end_session();
-  source_->link = Source::Link::kDown;
+  lower(Source::Link::kDown);
 }
 
 bool Link::stale() const {
@@ -63,7 +67,7 @@ void Link::connect() {
     if (source_->gone) return;
     restart_seen_ = source_->restart;
     source_->positions.end_session();
-    source_->link = Source::Link::kConnecting;
+    lower(Source::Link::kConnecting);
     source_->dropped = {};
     config.full = source_->full;
     session_.emplace(std::move(config), source_->positions, loop_.now_us());
@@ -262,13 +266,18 @@ void Link::failed(const follow::Fail& fail) {
     link.end_stream();
     {
       const std::lock_guard lock(link.state_.mutex);
-      link.source_->link = Source::Link::kDown;
+      link.lower(Source::Link::kDown);
       link.source_->error = text;
-      link.source_->link_since_us = link.loop_.now_us();
       if (again) link.source_->positions.need_copy(link.source_->positions.slots());
     }
     link.retry_after(wait);
   });
+}
+
+// A link that is down stays down while it tries again: only leaving "up" begins the time.
+void Link::lower(Source::Link to) {
+  if (source_->link == Source::Link::kUp) source_->link_since_us = loop_.now_us();
+  source_->link = to;
 }
 
 void Link::show_state() {
@@ -289,8 +298,8 @@ void Link::show_state() {
   source_->heard_us = session_->heard_us();
   source_->master_seq = std::max(source_->master_seq, session_->master_seq());
   if (before == source_->link) return;
-  source_->link_since_us = loop_.now_us();
   if (source_->link == Source::Link::kUp) {
+    source_->link_since_us = loop_.now_us();
     source_->error.clear();
     last_error_.clear();
     backoff_.reset();

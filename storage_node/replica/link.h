@@ -48,6 +48,7 @@ class Link : public StreamHandler {
   void begin_anew();
   void answer(const follow::Event& event);
   void show_state();
+  void lower(Source::Link to);
   void tick();
   void sync_disk();
   void on_synced(uint64_t seq, uint64_t session, const Status& status);

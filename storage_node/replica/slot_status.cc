@@ -125,8 +125,9 @@ void append_master_side(const ReplicaState& state, const Source& source, std::st
              "\r\nmaster_last_io_seconds_ago:", heard_s, "\r\nmaster_sync_in_progress:",
              source.link == Source::Link::kCopying || !source.mirror ? 1 : 0,
              "\r\nslave_repl_offset:", offset, "\r\nslave_priority:100\r\nslave_read_only:1\r\n");
-  if (!up)
-    out += cat("master_link_down_since_seconds:", (now - source.link_since_us) / 1'000'000, "\r\n");
+  if (up) return;
+  int64_t down_us = source.link_since_us == 0 ? 0 : now - source.link_since_us;
+  out += cat("master_link_down_since_seconds:", down_us / 1'000'000, "\r\n");
 }
 
 }  // namespace
@@ -177,7 +178,11 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
   std::string out =
       cat("# Replication(", source ? "SLAVE" : "MASTER", ")\r\nrole:", source ? "slave" : "master",
           "\r\nReplicationID:", history, "\r\n");
-  if (source) append_master_side(state, *source, out);
+  if (source) {
+    append_master_side(state, *source, out);
+  } else {
+    out += cat("slave_repl_offset:", seq, "\r\n");  // Pika prints it on masters too
+  }
   std::string replicas;
   std::string partial;
   int full_count = 0;

@@ -30,12 +30,12 @@ struct Source {
   SlotPositions positions;
   HistoryChain chain;  // the master's, as of the last session; empty before the first
   Link link = Link::kDown;
-  std::string error;  // why the link is down; empty if it is not
-  int64_t link_since_us = 0;
-  int64_t heard_us = 0;     // mono; 0: never
-  uint64_t master_seq = 0;  // newest known
-  int storing = -1;         // slot whose files are being ingested, outside the mutex
-  uint64_t saved_seq = 0;   // stream position on record
+  std::string error;          // why the link is down; empty if it is not
+  int64_t link_since_us = 0;  // mono; when it came up, or was last up, or was made
+  int64_t heard_us = 0;       // mono; 0: never
+  uint64_t master_seq = 0;    // newest known
+  int storing = -1;           // slot whose files are being ingested, outside the mutex
+  uint64_t saved_seq = 0;     // stream position on record
   int64_t saved_us = 0;
   // Raised when slots were added or positions set by a verb: the link starts a new session.
   uint64_t restart = 0;

@@ -166,13 +166,30 @@ void ClientSession::drop_multi() {
   multi_.reset();
 }
 
+PubSub::Subscriber& ClientSession::make_subscriber(PubSub& pubsub) {
+  if (!subscriber_) subscriber_ = std::make_unique<PubSub::Subscriber>(pubsub, hub_, id_);
+  return *subscriber_;
+}
+
+void ClientSession::push(std::string_view bytes, size_t unsent_max) {
+  if (closing_ || !stream_) return;
+  stream_->write(bytes);
+  if (stream_->unsent_bytes() <= unsent_max) return;
+  hub_.log().warning(cat("subscriber ", peer(), " does not read and is disconnected"));
+  hub_.remove_later(id_);
+  closing_ = true;
+}
+
 std::string ClientSession::describe(int64_t now_us) const {
   const int64_t age = (now_us - since_us_) / 1'000'000;
   const int64_t idle = (now_us - last_us_) / 1'000'000;
   const int64_t queued = multi_ && multi_->open ? static_cast<int64_t>(multi_->queued.size()) : -1;
+  const size_t channels = subscriber_ ? subscriber_->names(PubSub::Kind::kChannel).size() : 0;
+  const size_t patterns = subscriber_ ? subscriber_->names(PubSub::Kind::kPattern).size() : 0;
+  const char* flags = queued >= 0 ? "x" : blocked_ != 0 ? "b" : subscribed() ? "P" : "N";
   return cat("id=", id_, " addr=", peer(), " laddr=", local(), " fd=0 name=", name_, " age=", age,
-             " idle=", idle, " flags=", queued >= 0 ? "x" : (blocked_ != 0 ? "b" : "N"),
-             " db=", db_, " sub=0 psub=0 multi=", queued,
+             " idle=", idle, " flags=", flags, " db=", db_, " sub=", channels, " psub=", patterns,
+             " multi=", queued,
              " qbuf=0 qbuf-free=0 obl=0 oll=0 omem=", stream_ ? stream_->unsent_bytes() : 0,
              " events=r cmd=", to_lower(last_command_), " user=default resp=2");
 }

@@ -15,6 +15,7 @@
 
 #include "common/net/loop.h"
 #include "common/resp/request_parser.h"
+#include "storage_node/server/pubsub.h"
 
 namespace sf {
 
@@ -99,6 +100,13 @@ class ClientSession : public StreamHandler {
   MultiState* multi() { return multi_.get(); }  // null: not in MULTI and nothing watched
   MultiState& make_multi();
   void drop_multi();
+  PubSub::Subscriber* subscriber() { return subscriber_.get(); }  // null: never subscribed
+  PubSub::Subscriber& make_subscriber(PubSub& pubsub);
+  void drop_subscriber() { subscriber_.reset(); }
+  // In subscriber mode hardly any command is allowed.
+  bool subscribed() const { return subscriber_ && subscriber_->count() > 0; }
+  // Writes what the client did not ask for; one that has more than `unsent_max` unread is cut.
+  void push(std::string_view bytes, size_t unsent_max);
   void set_in_exec(bool on) { in_exec_ = on; }
   // CLIENT LIST's line.
   std::string describe(int64_t now_us) const;
@@ -141,6 +149,7 @@ class ClientSession : public StreamHandler {
   int64_t since_us_ = 0;
   int64_t last_us_ = 0;
   std::unique_ptr<MultiState> multi_;
+  std::unique_ptr<PubSub::Subscriber> subscriber_;
   std::function<void(TakenConnection)> take_over_;
 };
 

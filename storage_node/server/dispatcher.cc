@@ -23,6 +23,11 @@ bool steers_multi(const CommandSpec& spec) {
          spec.name == "WATCH" || spec.name == "QUIT" || spec.name == "RESET";
 }
 
+bool for_subscribers(const CommandSpec& spec) {
+  return (spec.is(kCmdPubSub) && spec.is(kCmdConnection)) || spec.name == "PING" ||
+         spec.name == "QUIT" || spec.name == "RESET";
+}
+
 std::string unknown_command(std::span<const std::string_view> argv) {
   std::string shown;
   for (size_t i = 1; i < argv.size() && shown.size() < kShownArgBytes; ++i) {
@@ -113,6 +118,10 @@ bool Dispatcher::admit(ClientSession& session, const CommandSpec* spec,
     resp::error(out, cat("ERR wrong number of arguments for '", to_lower(spec->name), "' command"));
   } else if (!session.authenticated() && !spec->is(kCmdNoAuth)) {
     resp::error(out, "NOAUTH Authentication required.");
+  } else if (session.subscribed() && !for_subscribers(*spec)) {
+    resp::error(out, cat("ERR Can't execute '", to_lower(spec->name),
+                         "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
+                         "allowed in this context"));
   } else if (registry_.find(*spec) == nullptr) {
     resp::error(out, cat("ERR unknown command '", argv[0], "': this server does not have it"));
   } else {

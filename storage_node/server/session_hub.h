@@ -41,6 +41,7 @@ class SessionHub {
   void sync_before_replies();
 
   Loop& loop() { return loop_; }
+  const Log& log() const { return log_; }
   Cell& commands() { return commands_; }
 
  private:

@@ -235,9 +235,10 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
                             std::optional<uint64_t> as_seq) {
   State& s = *state_;
   raise_version(version);  // first: after a kill no older one may be given out
-  rocksdb::WriteBatch batch;
+  const uint64_t size = total_bytes(files);
+  const bool ingested = size > kIngestFrom;
+  rocksdb::WriteBatch batch(ingested ? 0 : size + size / 4);  // grown by doubling, it costs twice
   const bool wiped = s.add_wipe(*this, slot, batch);
-  const bool ingested = total_bytes(files) > kIngestFrom;
   Engine::State::SlotKeys keys{};
   Status done;
   if (!ingested) {

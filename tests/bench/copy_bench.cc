@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -53,12 +55,15 @@ struct Figures {
   double master_cpu_s = 0;
   double replica_cpu_s = 0;
   int64_t bytes = 0;  // of keys and values
+  int64_t master_peak_mb = 0;
+  int64_t replica_peak_mb = 0;
+  int64_t master_disk_mb = 0;  // grown by the copy
 };
 
 class Server {
  public:
-  Server(std::string log, std::vector<std::string> argv)
-      : port_(free_port()), log_(std::move(log)), argv_(std::move(argv)) {}
+  Server(std::string dir, std::vector<std::string> argv)
+      : port_(free_port()), dir_(std::move(dir)), log_(dir_ + ".log"), argv_(std::move(argv)) {}
 
   Status start() {
     argv_.insert(argv_.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1"});
@@ -69,10 +74,25 @@ class Server {
   }
   int port() const { return port_; }
   double cpu_s() const { return static_cast<double>(child_.cpu_us()) / 1e6; }
-  int64_t resident_kb() const { return child_.resident_kb(); }
+  int64_t peak_mb() const {
+    const auto status = read_file(cat("/proc/", static_cast<int64_t>(child_.pid()), "/status"));
+    const size_t at = status ? status->find("VmHWM:") : std::string::npos;
+    if (at == std::string::npos) return 0;
+    return std::strtoll(status->c_str() + at + 6, nullptr, 10) / 1024;
+  }
+  int64_t disk_kb() const {
+    int64_t bytes = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_, error)) {
+      const auto size = entry.file_size(error);
+      if (!error) bytes += static_cast<int64_t>(size);
+    }
+    return bytes / 1024;
+  }
 
  private:
   int port_;
+  std::string dir_;
   std::string log_;
   std::vector<std::string> argv_;
   Child child_;
@@ -106,6 +126,14 @@ Status fill(int port, const DataSet& data, int64_t* bytes) {
   return Status::ok();
 }
 
+// Waits until the server's own work after the filling (flushes, compactions) is over.
+void wait_idle(const Server& server) {
+  for (double before = -1, now = server.cpu_s(); now - before > 0.02; now = server.cpu_s()) {
+    before = now;
+    ::poll(nullptr, 0, 500);
+  }
+}
+
 // Asks the replica until `there` says yes to its INFO replication, then compares the number of
 // keys.
 Status wait_copied(const Server& replica, int64_t keys, const std::string& there) {
@@ -131,6 +159,8 @@ Result<Figures> measure(Server& master, Server& replica, const DataSet& data,
   if (status) status = replica.start();
   if (status) status = fill(master.port(), data, &out.bytes);
   if (!status) return status;
+  wait_idle(master);
+  const int64_t disk_before = master.disk_kb();
   const SystemClock clock;
   out.master_cpu_s = -master.cpu_s();
   out.replica_cpu_s = -replica.cpu_s();
@@ -143,8 +173,9 @@ Result<Figures> measure(Server& master, Server& replica, const DataSet& data,
   out.seconds = static_cast<double>(clock.mono_us() - begin) / 1e6;
   out.master_cpu_s += master.cpu_s();
   out.replica_cpu_s += replica.cpu_s();
-  std::fprintf(stderr, "  resident: master %ld KiB, replica %ld KiB\n",
-               static_cast<long>(master.resident_kb()), static_cast<long>(replica.resident_kb()));
+  out.master_peak_mb = master.peak_mb();
+  out.replica_peak_mb = replica.peak_mb();
+  out.master_disk_mb = (master.disk_kb() - disk_before) / 1024;
   return out;
 }
 
@@ -158,7 +189,7 @@ Result<Figures> measure_node(const Settings& settings, const TempDir& dir, const
   if (Status s = write_file_atomic(config, lines); !s) return s;
   const auto node = [&](const std::string& role) {
     const std::string base = dir.sub(name + "-" + role);
-    return Server(base + ".log", {program, "--config", config, "--dir", base, "--threads", "1"});
+    return Server(base, {program, "--config", config, "--dir", base, "--threads", "1"});
   };
   Server master = node("master");
   Server replica = node("replica");
@@ -170,7 +201,7 @@ Result<Figures> measure_redis(const TempDir& dir, const std::string& name, const
   const auto redis = [&](const std::string& role) {
     const std::string base = dir.sub(name + "-" + role);
     static_cast<void>(make_dirs(base));
-    return Server(base + ".log",
+    return Server(base,
                   {"redis-server", "--save", "", "--dir", base, "--repl-diskless-sync-delay", "0"});
   };
   Server master = redis("master");
@@ -183,11 +214,13 @@ void print_row(const DataSet& data, const std::string& target, const Figures& fi
                const Figures& redis) {
   const double keys = static_cast<double>(data.keys);
   std::printf(
-      "| %s | %s | %.2f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f |\n", data.name.c_str(),
-      target.c_str(), figures.seconds, keys / figures.seconds,
+      "| %s | %s | %.2f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f | %ld | %ld | %ld |\n",
+      data.name.c_str(), target.c_str(), figures.seconds, keys / figures.seconds,
       static_cast<double>(figures.bytes) / 1e6 / figures.seconds, redis.seconds / figures.seconds,
       figures.master_cpu_s * 1e6 / keys, figures.replica_cpu_s * 1e6 / keys,
-      (figures.master_cpu_s + figures.replica_cpu_s) / (redis.master_cpu_s + redis.replica_cpu_s));
+      (figures.master_cpu_s + figures.replica_cpu_s) / (redis.master_cpu_s + redis.replica_cpu_s),
+      static_cast<long>(figures.master_peak_mb), static_cast<long>(figures.replica_peak_mb),
+      static_cast<long>(figures.master_disk_mb));
   std::fflush(stdout);
 }
 
@@ -201,7 +234,8 @@ int run(int argc, char** argv) {
   std::printf(
       "| values | target | seconds | keys/s | MB/s | speed to redis | master CPU us/key | replica "
       "CPU "
-      "us/key | CPU to redis |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+      "us/key | CPU to redis | master peak MB | replica peak MB | master disk grown MB |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (int64_t round = 0; round < settings.integer("rounds"); ++round) {
     for (const DataSet& data : sets) {
       const TempDir dir;

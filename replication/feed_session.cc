@@ -17,7 +17,6 @@ std::vector<feed::Action> FeedSession::step(const feed::Event& event, int64_t no
 void FeedSession::send(const wire::FromMaster& message, Actions& out) {
   std::string bytes;
   wire::encode(bytes, message);
-  sent_us_ = now_us_;
   out.emplace_back(feed::Send{std::move(bytes)});
 }
 
@@ -45,26 +44,67 @@ void FeedSession::on(const feed::Asked& event, Actions& out) {
   }
   if (sync_.run_id == event.run_id) return refuse(false, "a node cannot follow itself", out);
   if (!event.not_ready.empty()) return refuse(true, event.not_ready, out);
-  wire::Hello hello;
-  uint64_t needed = event.last_seq;
-  for (const SlotGroup& group : sync_.groups) {
-    slots_.add(group.slots);
-    const auto& at = group.position;
-    if (at && event.mirror && at->history == event.chain.current() && at->seq > event.last_seq) {
-      return refuse(true, cat("this node is a replica itself and only at ", event.last_seq), out);
-    }
-    bool keep = at && event.chain.is_prefix(*at, event.last_seq) &&
-                at->seq + 1 >= event.oldest_seq && at->seq >= event.floor;
-    if (keep) needed = std::min(needed, at->seq);
-    (keep ? hello.keep : hello.copy).add(group.slots);
-  }
   chain_ = event.chain;
+  wire::Hello hello;
+  const LogState log{event.last_seq, event.oldest_seq, event.floor, event.mirror};
+  if (Status s = judge(sync_.groups, log, &hello.keep, &hello.copy); !s) {
+    return refuse(true, s.text(), out);
+  }
+  // Until the replica says where it wants the stream from, the slots kept are what needs the log.
+  base_ = event.last_seq;
+  for (const auto& [slot, seq] : holds_) base_ = std::min(base_, seq);
+  holds_.clear();
   hello.run_id = event.run_id;
   hello.seq = event.last_seq;
   hello.chain = event.chain;
   state_ = State::kOpen;
-  out.emplace_back(feed::KeepLog{needed});
+  keep_log(out);
   send(hello, out);
+}
+
+// A slot is kept on where it is if that is a state this log went through and the log can lead on
+// from.
+Status FeedSession::judge(const std::vector<SlotGroup>& groups, const LogState& log, SlotSet* keep,
+                          SlotSet* copy) {
+  known_ = std::max(known_, log.last_seq);
+  for (const SlotGroup& group : groups) {
+    const auto& at = group.position;
+    if (at && log.mirror && at->history == chain_.current() && at->seq > log.last_seq) {
+      return Status::refused(cat("this node is a replica itself and only at ", log.last_seq));
+    }
+    bool kept = at && chain_.is_prefix(*at, log.last_seq) && at->seq + 1 >= log.oldest_seq &&
+                at->seq >= log.floor;
+    (kept ? keep : copy)->add(group.slots);
+    if (kept) group.slots.for_each([&](int slot) { holds_[slot] = at->seq; });
+    slots_.add(group.slots);
+  }
+  copying_.add(*copy);
+  return Status::ok();
+}
+
+void FeedSession::on(const feed::Wanted& event, Actions& out) {
+  heard_us_ = now_us_;
+  if (state_ == State::kWaiting || sync_.full) {
+    return close(Status::corrupt("want is for a replica of some slots, after SYNC"), out);
+  }
+  if (Status s = announce(event.histories, out); !s) return close(s, out);
+  wire::Took took;
+  const LogState log{event.last_seq, event.oldest_seq, event.floor, event.mirror};
+  if (Status s = judge(event.want.groups, log, &took.keep, &took.copy); !s) {
+    return refuse(true, s.text(), out);
+  }
+  kept_ = UINT64_MAX;  // the shell claimed more, to be sure
+  keep_log(out);
+  send(took, out);
+}
+
+// The lowest of what the stream and the slots on their way need; told when it changes.
+void FeedSession::keep_log(Actions& out) {
+  uint64_t from = base_;
+  for (const auto& [slot, seq] : holds_) from = std::min(from, seq);
+  if (from == kept_) return;
+  kept_ = from;
+  out.emplace_back(feed::KeepLog{from});
 }
 
 // ---- what the replica says
@@ -78,9 +118,16 @@ void FeedSession::said(const wire::Sync&, Actions& out) {
   close(Status::corrupt("a second SYNC"), out);
 }
 
+void FeedSession::said(const wire::Want&, Actions& out) {
+  close(Status::corrupt("a want without the state of the log"), out);
+}
+
 void FeedSession::said(const wire::Fetch& message, Actions& out) {
   if (state_ == State::kWaiting || !slots_.contains(message.slot)) {
     return close(Status::corrupt(cat("fetch of slot ", message.slot, " was not agreed")), out);
+  }
+  if (exporting_.contains(message.slot)) {
+    return close(Status::corrupt(cat("fetch of slot ", message.slot, " while it is copied")), out);
   }
   fetches_.push_back(message.slot);
   want_export(out);
@@ -92,8 +139,11 @@ void FeedSession::said(const wire::StreamFrom& message, Actions& out) {
                  out);
   }
   state_ = State::kStreaming;
-  sent_ = message.at.seq;
-  out.emplace_back(feed::KeepLog{sent_});
+  sent_ = base_ = message.at.seq;
+  // What was acknowledged before is not true of the slots it goes back for.
+  ack_.applied = std::min(ack_.applied, sent_);
+  ack_.synced = std::min(ack_.synced, sent_);
+  keep_log(out);
   want_log(out);
 }
 
@@ -104,13 +154,32 @@ void FeedSession::said(const wire::Ack& message, Actions& out) {
                  out);
   }
   ack_ = message;
-  if (state_ == State::kStreaming && message.synced > 0) {
-    out.emplace_back(feed::KeepLog{std::min(message.synced, sent_)});
-  }
+  acked_us_ = now_us_;
+  if (state_ == State::kStreaming && message.synced > 0) base_ = std::min(message.synced, sent_);
+  keep_log(out);
 }
 
-void FeedSession::said(const wire::Drop& message, Actions&) {
+void FeedSession::said(const wire::Placed& message, Actions& out) {
+  copying_.remove(message.slots);
+  message.slots.for_each([&](int slot) { holds_.erase(slot); });
+  keep_log(out);
+}
+
+// A copy that has not begun is answered at once: the replica counts the answers.
+void FeedSession::said(const wire::Drop& message, Actions& out) {
   slots_.remove(message.slots);
+  copying_.remove(message.slots);
+  message.slots.for_each([&](int slot) { holds_.erase(slot); });
+  std::deque<int> left;
+  for (int slot : fetches_) {
+    if (message.slots.contains(slot)) {
+      send(wire::CopyDone{slot, {chain_.current(), 0}, 0, 0, 0, 0}, out);
+    } else {
+      left.push_back(slot);
+    }
+  }
+  fetches_ = std::move(left);
+  keep_log(out);
 }
 
 // ---- the stream
@@ -159,6 +228,10 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
   bool again = more_ || !event.entries.empty();
   uint64_t from = sent_;
   wire::Frame frame{from, from, event.wall_ms, event.version, {}};
+  // Older than now if the stream lags: keys of the replica expire by it.
+  if (!event.entries.empty()) {
+    frame.time_ms = std::min(event.wall_ms, event.entries.back().record.time_ms);
+  }
   std::string records;
   const feed::LogRead::Entry* reload = nullptr;
   for (const auto& entry : event.entries) {
@@ -173,19 +246,28 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
   if (frame.to > from) {
     frame.records = records;
     send(frame, out);
+    told_us_ = now_us_;
     sent_ = frame.to;
+    known_ = std::max(known_, sent_);
   }
   if (reload != nullptr && reload->record.seq == sent_ + 1) {
-    SlotSet slots;
-    reload->reload_slots.for_each([&](int s) {
-      if (slots_.contains(s)) slots.add(s);
-    });
-    send(wire::Reload{sent_, sent_ + 1, reload->record.time_ms, slots}, out);
-    sent_ += 1;
-    state_ = State::kOpen;  // the replica fetches, then asks for the stream again
-    return;
+    send_reload(*reload, out);
+    if (state_ == State::kOpen) return;
   }
   if (again) want_log(out);
+}
+
+// A full replica has no room in its log for what comes after until it has the slot; one of slots
+// fetches it beside the stream.
+void FeedSession::send_reload(const feed::LogRead::Entry& entry, Actions& out) {
+  SlotSet slots;
+  entry.reload_slots.for_each([&](int s) {
+    if (slots_.contains(s)) slots.add(s);
+  });
+  send(wire::Reload{sent_, sent_ + 1, entry.record.time_ms, slots}, out);
+  sent_ += 1;
+  known_ = std::max(known_, sent_);
+  if (sync_.full) state_ = State::kOpen;
 }
 
 void FeedSession::on(const feed::LogPurged& event, Actions& out) {
@@ -213,37 +295,44 @@ void FeedSession::on(const feed::LogCut& event, Actions& out) {
 // ---- copies
 
 void FeedSession::want_export(Actions& out) {
-  if (exporting_ || fetches_.empty()) return;
-  exporting_ = true;
-  export_chunks_ = export_bytes_ = export_entries_ = 0;
-  out.emplace_back(feed::Export{fetches_.front()});
+  while (!fetches_.empty() && exporting_.size() < static_cast<size_t>(limits_.exports)) {
+    int slot = fetches_.front();
+    fetches_.pop_front();
+    exporting_[slot] = {};
+    copying_.add(slot);
+    holds_[slot] = known_;  // before the snapshot, which is not before it
+    keep_log(out);
+    out.emplace_back(feed::Export{slot});
+  }
 }
 
 void FeedSession::on(const feed::ExportChunk& event, Actions& out) {
+  auto it = exporting_.find(event.slot);
+  if (it == exporting_.end()) return close(Status::corrupt("an export nobody asked for"), out);
   std::string bytes;
   wire::encode_chunk(bytes, event.slot, event.family, event.entries, event.bytes);
-  sent_us_ = now_us_;
-  ++export_chunks_;
-  export_bytes_ += event.bytes.size();
-  export_entries_ += event.entries;
+  ++it->second.chunks;
+  it->second.bytes += event.bytes.size();
+  it->second.entries += event.entries;
   out.emplace_back(feed::Send{std::move(bytes)});
 }
 
 void FeedSession::on(const feed::ExportDone& event, Actions& out) {
-  exporting_ = false;
-  if (fetches_.empty() || fetches_.front() != event.slot) {
-    return close(Status::corrupt("an export nobody asked for"), out);
-  }
+  auto it = exporting_.find(event.slot);
+  if (it == exporting_.end()) return close(Status::corrupt("an export nobody asked for"), out);
   if (Status s = announce(event.histories, out); !s) return close(s, out);
-  fetches_.pop_front();
-  send(wire::CopyDone{event.slot, event.at, event.version, export_chunks_, export_bytes_,
-                      export_entries_},
+  const Export sum = it->second;
+  exporting_.erase(it);
+  known_ = std::max(known_, event.at.seq);
+  if (auto hold = holds_.find(event.slot); hold != holds_.end()) hold->second = event.at.seq;
+  keep_log(out);
+  send(wire::CopyDone{event.slot, event.at, event.version, sum.chunks, sum.bytes, sum.entries},
        out);
   want_export(out);
 }
 
 void FeedSession::on(const feed::ExportFailed& event, Actions& out) {
-  exporting_ = false;
+  exporting_.clear();
   refuse(true, cat("the copy failed on the master: ", event.why.text()), out);
 }
 
@@ -260,9 +349,14 @@ void FeedSession::on(const feed::Tick& event, Actions& out) {
         Status::timeout(cat("the replica said nothing for ", limits_.silence_us / 1'000'000, " s")),
         out);
   }
-  if (state_ != State::kWaiting && now_us_ - sent_us_ >= limits_.ping_us) {
-    send(wire::Ping{event.wall_ms, state_ == State::kStreaming ? sent_ : 0}, out);
-  }
+  if (state_ == State::kWaiting || now_us_ - told_us_ < limits_.ping_us) return;
+  told_us_ = now_us_;
+  bool lags = state_ != State::kStreaming || reading_ || more_ || event.last_seq > sent_;
+  send(wire::Ping{lags ? 0 : event.wall_ms, state_ == State::kStreaming ? sent_ : 0}, out);
+}
+
+void FeedSession::on(const feed::AckWanted&, Actions& out) {
+  if (state_ == State::kStreaming) send(wire::GetAck{}, out);
 }
 
 }  // namespace sf

@@ -109,14 +109,25 @@ Result<Variant> finish(const Reader& reader, Variant message, Args argv) {
   return message;
 }
 
-void put(std::string& out, const Sync& m) {
-  Writer w(out, 5 + 3 * m.groups.size(), "REPLICATION");
-  w.text("SYNC").number(m.protocol).text(m.run_id).number(m.port).text(m.full ? "full" : "slots");
-  for (const SlotGroup& group : m.groups) {
+void put_groups(Writer& w, const std::vector<SlotGroup>& groups) {
+  for (const SlotGroup& group : groups) {
     w.slots(group.slots);
     w.history(group.position ? group.position->history : "");
     w.number(group.position ? group.position->seq : 0);
   }
+}
+
+void put(std::string& out, const Sync& m) {
+  Writer w(out, 5 + 3 * m.groups.size(), "REPLICATION");
+  w.text("SYNC").number(m.protocol).text(m.run_id).number(m.port).text(m.full ? "full" : "slots");
+  put_groups(w, m.groups);
+}
+void put(std::string& out, const Want& m) {
+  Writer w(out, 3 * m.groups.size(), "want");
+  put_groups(w, m.groups);
+}
+void put(std::string& out, const Placed& m) {
+  Writer(out, 1, "placed").slots(m.slots);
 }
 void put(std::string& out, const Fetch& m) {
   Writer(out, 1, "fetch").number(m.slot);
@@ -164,6 +175,28 @@ void put(std::string& out, const Ping& m) {
 void put(std::string& out, const Lost& m) {
   Writer(out, 1, "lost").text(m.text);
 }
+void put(std::string& out, const Took& m) {
+  Writer(out, 2, "took").slots(m.keep).slots(m.copy);
+}
+void put(std::string& out, const GetAck&) {
+  Writer(out, 0, "getack");
+}
+
+// False: not readable, a slot twice, or none at all.
+bool read_groups(Reader& r, std::vector<SlotGroup>* groups) {
+  SlotSet seen;
+  while (r.more()) {
+    SlotGroup group;
+    group.slots = r.slots();
+    Position at{r.history(), 0};
+    at.seq = r.number();
+    if (!at.history.empty()) group.position = at;
+    if (group.slots.empty() || seen.intersects(group.slots)) return false;
+    seen.add(group.slots);
+    groups->push_back(std::move(group));
+  }
+  return !groups->empty();
+}
 
 Result<FromReplica> read_sync(Args argv) {
   Reader r(argv);
@@ -175,18 +208,7 @@ Result<FromReplica> read_sync(Args argv) {
   std::string_view mode = r.text();
   m.full = mode == "full";
   if (mode != "full" && mode != "slots") return bad(argv);
-  SlotSet seen;
-  while (r.more()) {
-    SlotGroup group;
-    group.slots = r.slots();
-    Position at{r.history(), 0};
-    at.seq = r.number();
-    if (!at.history.empty()) group.position = at;
-    if (group.slots.empty() || seen.intersects(group.slots)) return bad(argv);
-    seen.add(group.slots);
-    m.groups.push_back(std::move(group));
-  }
-  if (m.port > 65535 || m.groups.empty()) return bad(argv);
+  if (!read_groups(r, &m.groups) || m.port > 65535) return bad(argv);
   return finish<FromReplica>(r, std::move(m), argv);
 }
 
@@ -303,6 +325,15 @@ Result<FromReplica> decode_replica(Args argv) {
     Drop m{r.slots()};
     return finish<FromReplica>(r, std::move(m), argv);
   }
+  if (word == "placed") {
+    Placed m{r.slots()};
+    return finish<FromReplica>(r, std::move(m), argv);
+  }
+  if (word == "want") {
+    Want m;
+    if (!read_groups(r, &m.groups)) return bad(argv);
+    return finish<FromReplica>(r, std::move(m), argv);
+  }
   return bad(argv);
 }
 
@@ -326,6 +357,13 @@ Result<FromMaster> decode_master(Args argv) {
     Lost m{std::string(r.text())};
     return finish<FromMaster>(r, std::move(m), argv);
   }
+  if (word == "took") {
+    Took m;
+    m.keep = r.slots();
+    m.copy = r.slots();
+    return finish<FromMaster>(r, std::move(m), argv);
+  }
+  if (word == "getack") return finish<FromMaster>(r, GetAck{}, argv);
   if (word == "refuse") {
     Refuse m;
     m.retry = r.text() == "retry";

@@ -2,25 +2,34 @@
 // bulk strings, its first element the word; numbers are decimal text. Either side closes on
 // anything else.
 //
-//   replica                                              master
-//   AUTH <password>                                      +OK | -ERR ...     (only with masterauth)
+// The replica says:
+//
+//   AUTH <password>            only with masterauth; answered by +OK | -ERR ...
 //   REPLICATION SYNC <protocol> <run id> <port> full|slots {<slots> <history>|- <seq>}...
-//                                                        hello <protocol> <run id> <seq> <chain>
-//                                                        <keep>|- <copy>|-
-//                                                     or refuse retry|final <text>   and closes
-//   fetch <slot>                  (any number)           {chunk <slot> <family> <entries> <xxh64>
-//   <bytes>}...
-//                                                        copydone <slot> <history> <seq> <version>
-//                                                        <chunks> <bytes> <entries>
-//   stream <history> <seq>                               {frame <from> <to> <time ms> <version>
-//   <records>}...
-//                                                        history <id:parent:fork>        before the
-//                                                        first batch after its fork reload <from>
-//                                                        <seq> <time ms> <slots>   then waits for
-//                                                        `stream`
-//   ack <applied> <synced>        (each second at least) ping <time ms> <sent>   (each second
-//   without another message) drop <slots>                                 lost <text>      the log
-//   was purged: copy again; closes
+//                              answered by hello, or refuse and the end
+//   want {<slots> <history>|- <seq>}...   slots added to a session; answered by took, in order
+//   fetch <slot>               any number; each is answered by chunks and one copydone, mixed
+//                              with those of other slots and with the stream as it comes
+//   placed <slots>             they have a position, and `stream` went back for them if it had to
+//   stream <history> <seq>     begin there, or go back there: frames under way are thrown
+//                              away until one comes from `seq`
+//   ack <applied> <synced>     after each frame, and each second at least
+//   drop <slots>               followed no more
+//
+// The master says:
+//
+//   hello <protocol> <run id> <seq> <chain> <keep>|- <copy>|-
+//   refuse retry|final <text>  and closes
+//   took <keep>|- <copy>|-
+//   chunk <slot> <family> <entries> <xxh64> <bytes>
+//   copydone <slot> <history> <seq> <version> <chunks> <bytes> <entries>
+//   frame <from> <to> <time ms> <version> <records>
+//   history <id:parent:fork>   before the first batch after its fork
+//   reload <from> <seq> <time ms> <slots>   their content is not in the log: fetch them. To a full
+//                              replica nothing more is streamed until it says `stream`
+//   ping <time ms> <sent>      each second without a frame; time 0: the stream lags
+//   getack                     ack when all that is applied now is on disk
+//   lost <text>                the log was purged: copy again; closes
 //
 // `keep`: slots whose position is a prefix of the master's log. `copy`: the others. A chunk is one
 // SST file of one column family under the snapshot named by copydone; `xxh64` 16 hex digits over
@@ -51,7 +60,7 @@
 
 namespace sf::wire {
 
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
 
 struct StreamOp {
   uint8_t kind = 0;  // 1 put, 2 delete, 3 delete range [key, value)
@@ -87,7 +96,13 @@ struct Ack {
 struct Drop {
   SlotSet slots;
 };
-using FromReplica = std::variant<Sync, Fetch, StreamFrom, Ack, Drop>;
+struct Want {
+  std::vector<SlotGroup> groups;
+};
+struct Placed {
+  SlotSet slots;
+};
+using FromReplica = std::variant<Sync, Fetch, StreamFrom, Ack, Drop, Want, Placed>;
 
 // ---- master to replica
 struct Hello {
@@ -140,8 +155,13 @@ struct Ping {
 struct Lost {
   std::string text;
 };
-using FromMaster =
-    std::variant<Hello, Refuse, Chunk, CopyDone, Frame, Reload, NewHistory, Ping, Lost>;
+struct Took {
+  SlotSet keep;
+  SlotSet copy;
+};
+struct GetAck {};
+using FromMaster = std::variant<Hello, Refuse, Chunk, CopyDone, Frame, Reload, NewHistory, Ping,
+                                Lost, Took, GetAck>;
 
 // Append the message. `checksum` of a chunk is computed here.
 void encode(std::string& out, const FromReplica& message);

@@ -35,11 +35,19 @@ std::vector<SettingSpec> setting_specs() {
        "log kept on disk for attached replicas that lag; over it they are cut", Kind::kBytes,
        1 << 20, 1LL << 44},
       {"wal-keep-seconds", "86400", "... and for how long", Kind::kInteger, 0, 1LL << 31},
+      {"repl-ping-ms", "1000", "milliseconds after which a replication link that is idle says so",
+       Kind::kInteger, 10, 60'000},
       {"repl-timeout", "10", "seconds of silence after which a replication link is cut",
        Kind::kInteger, 2, 3600},
       {"wal-spare-size", "1gb",
        "log kept though no attached replica needs it, for one that returns", Kind::kBytes, 0,
        1LL << 44},
+      {"slot-copy-rate", "128mb", "bytes a second of slot copies leaving the node; 0: no limit",
+       Kind::kBytes, 0, 1LL << 40},
+      {"repl-copy-parallel", "2", "slots copied at a time on a replication link", Kind::kInteger, 1,
+       64},
+      {"repl-output-limit", "4mb", "unsent bytes past which a replica's log is not read on",
+       Kind::kBytes, 1 << 16, 1LL << 30},
       {"reserve-size", "32mb", "writes are refused while the disk has less space left",
        Kind::kBytes, 0, 1LL << 40},
       {"max-background-jobs", "2", "threads of compaction and flush", Kind::kInteger, 1, 64},
@@ -48,8 +56,9 @@ std::vector<SettingSpec> setting_specs() {
   };
 }
 
-constexpr std::array<std::string_view, 5> kChangeable = {"requirepass", "masterauth", "maxclients",
-                                                         "slaveof", "databases"};
+constexpr std::array<std::string_view, 10> kChangeable = {
+    "requirepass",  "masterauth",     "maxclients",         "slaveof",           "databases",
+    "repl-ping-ms", "slot-copy-rate", "repl-copy-parallel", "repl-output-limit", "repl-timeout"};
 
 // What Redis clients and Codis ask for that is not a setting here: fixed answers.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFixed = {{

@@ -23,12 +23,12 @@ ChunkFiles::ChunkFiles(const std::string& data_dir, const std::string& name)
   }
 }
 
-Status ChunkFiles::add(Cf family, std::string_view bytes) {
+Status ChunkFiles::add(int slot, Cf family, std::string_view bytes) {
   if (Status s = make_dirs(dir_); !s) return s;
   std::string path = cat(dir_, "/", prefix_, next_++, ".sst");
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return Status::io(cat("cannot write ", path, ": ", std::strerror(errno)));
-  files_.emplace_back(family, path);
+  files_[slot].emplace_back(family, path);
   size_t written = std::fwrite(bytes.data(), 1, bytes.size(), file);
   int error = errno;
   if (std::fclose(file) != 0 || written != bytes.size()) {
@@ -38,10 +38,26 @@ Status ChunkFiles::add(Cf family, std::string_view bytes) {
   return Status::ok();
 }
 
+ChunkFiles::Files ChunkFiles::take(int slot) {
+  auto it = files_.find(slot);
+  if (it == files_.end()) return {};
+  Files out = std::move(it->second);
+  files_.erase(it);
+  return out;
+}
+
+void ChunkFiles::clear(int slot) {
+  remove(take(slot));
+}
+
 void ChunkFiles::clear() {
-  std::error_code error;
-  for (const auto& [family, path] : files_) std::filesystem::remove(path, error);
+  for (const auto& [slot, files] : files_) remove(files);
   files_.clear();
+}
+
+void ChunkFiles::remove(const Files& files) {
+  std::error_code error;
+  for (const auto& [family, path] : files) std::filesystem::remove(path, error);
 }
 
 }  // namespace sf

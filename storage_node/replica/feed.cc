@@ -38,7 +38,7 @@ Feed::Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connect
       loop_(loop),
       options_(std::move(options)),
       ended_(std::move(ended)),
-      session_(options_.limits, loop.now_us()),
+      session_(FeedLimits(), loop.now_us()),
       early_(std::move(connection.unread)),
       handler_(std::move(connection.handler)),
       stream_(std::move(connection.stream)) {
@@ -46,7 +46,18 @@ Feed::Feed(uint64_t id, ReplicaState& state, Loop& loop, TakenConnection connect
   report_.ip = ip_of(connection.peer);
   report_.state = "wait";
   handler_->set_target(this);
-  stream_->set_marks(kUnsentMax / 4, kUnsentMax);
+  take_settings();
+}
+
+void Feed::take_settings() {
+  const ReplicaSettings settings = options_.settings();
+  FeedLimits limits;
+  limits.ping_us = settings.ping_us();
+  limits.silence_us = settings.silence_us();
+  limits.exports = settings.copy_parallel;
+  session_.set_limits(limits);
+  unsent_max_ = static_cast<size_t>(settings.output_bytes);
+  if (stream_) stream_->set_marks(unsent_max_ / 4, unsent_max_);
 }
 
 Feed::~Feed() {
@@ -174,40 +185,54 @@ void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries
 }
 
 void Feed::note_room() {
-  if (!over_ && stream_->unsent_bytes() > kUnsentMax) step(feed::Room{false});
+  if (!over_ && stream_->unsent_bytes() > unsent_max_) step(feed::Room{false});
 }
 
 // ---- copies
 
 void Feed::start_export(int slot) {
-  if (!exporter_) {
-    auto weak = weak_from_this();
-    Loop& loop = loop_;
-    exporter_ = std::make_unique<FeedExporter>(
-        state_.engine, state_.histories, options_.copy_bytes_per_second,
-        [weak, &loop](int s, Engine::SstChunk chunk) {
-          loop.post([weak, s, chunk = std::make_shared<Engine::SstChunk>(std::move(chunk))] {
-            auto feed = weak.lock();
-            if (!feed || feed->over_) return;
-            feed->step(feed::ExportChunk{s, static_cast<uint8_t>(chunk->cf), chunk->entries,
-                                         chunk->bytes});
-            if (feed->over_) return;
-            ++feed->held_chunks_;
-            if (feed->stream_->unsent_bytes() <= kUnsentMax) feed->on_drained();
-          });
-        },
-        [weak, &loop](FeedExporter::Done done) {
-          loop.post([weak, done = std::move(done)] {
-            auto feed = weak.lock();
-            if (!feed || feed->over_) return;
-            if (!done.status) return feed->step(feed::ExportFailed{done.status});
-            auto histories =
-                feed->state_.histories.since(feed->generation_, &feed->histories_seen_);
-            feed->step(feed::ExportDone{done.slot, done.at, done.version, std::move(histories)});
-          });
-        });
+  idle_exporter().start(slot);
+}
+
+// The session has no more exports under way than its limit: an exporter is idle, or one more is
+// made.
+FeedExporter& Feed::idle_exporter() {
+  for (auto& exporter : exporters_) {
+    if (exporter->idle()) return *exporter;
   }
-  exporter_->start(slot);
+  auto weak = weak_from_this();
+  Loop& loop = loop_;
+  auto self = std::make_shared<FeedExporter*>(nullptr);
+  exporters_.push_back(std::make_unique<FeedExporter>(
+      state_.engine, state_.histories, options_.copy_rate,
+      [weak, &loop, self](int slot, Engine::SstChunk chunk) {
+        loop.post([weak, self, slot, chunk = std::make_shared<Engine::SstChunk>(std::move(chunk))] {
+          auto feed = weak.lock();
+          if (feed && !feed->over_) feed->on_chunk(*self, slot, *chunk);
+        });
+      },
+      [weak, &loop](FeedExporter::Done done) {
+        loop.post([weak, done = std::move(done)] {
+          auto feed = weak.lock();
+          if (feed && !feed->over_) feed->on_export_done(done);
+        });
+      }));
+  *self = exporters_.back().get();
+  return **self;
+}
+
+void Feed::on_chunk(FeedExporter* exporter, int slot, const Engine::SstChunk& chunk) {
+  step(feed::ExportChunk{slot, static_cast<uint8_t>(chunk.cf), chunk.entries, chunk.bytes});
+  if (over_) return;
+  held_chunks_.push_back(exporter);
+  if (stream_->unsent_bytes() <= unsent_max_) on_drained();
+}
+
+void Feed::on_export_done(FeedExporter::Done done) {
+  for (auto& exporter : exporters_) exporter->finished(done.slot);
+  if (!done.status) return step(feed::ExportFailed{done.status});
+  step(feed::ExportDone{done.slot, done.at, done.version,
+                        state_.histories.since(generation_, &histories_seen_)});
 }
 
 // ---- the socket
@@ -227,8 +252,35 @@ void Feed::take_messages(std::string_view data, size_t* used) {
     auto message = wire::decode_replica(request.argv);
     *used += parser_.consumed();
     if (!message) return end(message.status());
-    step(feed::Said{std::move(*message)});
+    if (auto* want = std::get_if<wire::Want>(&*message)) {
+      take_want(std::move(*want));
+    } else {
+      step(feed::Said{std::move(*message)});
+    }
   }
+}
+
+void Feed::take_want(wire::Want want) {
+  feed::Wanted wanted;
+  wanted.want = std::move(want);
+  wanted.last_seq = state_.engine.last_seq();
+  // As in start(): before asking what is there.
+  uint64_t lowest = session_.kept();
+  for (const SlotGroup& group : wanted.want.groups) {
+    if (group.position) lowest = std::min(lowest, group.position->seq);
+  }
+  if (lowest < session_.kept()) state_.engine.claim_log_after(claim_, lowest);
+  wanted.oldest_seq = state_.engine.oldest_seq();
+  {
+    const std::lock_guard lock(state_.mutex);
+    wanted.floor = state_.floor;
+    wanted.mirror = state_.full.has_value();
+  }
+  if (state_.histories.generation() != generation_) {
+    return end(Status::unavailable("the log here was replaced by another master's"));
+  }
+  wanted.histories = state_.histories.since(generation_, &histories_seen_);
+  step(wanted);
 }
 
 size_t Feed::on_data(std::string_view unread) {
@@ -245,7 +297,8 @@ size_t Feed::on_data(std::string_view unread) {
 }
 
 void Feed::on_drained() {
-  for (; held_chunks_ > 0; --held_chunks_) exporter_->release();
+  for (FeedExporter* exporter : held_chunks_) exporter->release();
+  held_chunks_.clear();
   step(feed::Room{true});
 }
 
@@ -267,7 +320,7 @@ void Feed::end(const Status& why) {
   FeedReport last = report();
   state_.log.info(cat("replica ", last.ip, ":", last.port, " is gone: ", why.text()));
   loop_.cancel(tick_timer_);
-  if (exporter_) exporter_->stop();
+  for (auto& exporter : exporters_) exporter->stop();
   // The last words (why it was refused) still have to leave; then the owner lets go of us.
   if (stream_) stream_->close_after_flush();
   linger_timer_ = loop_.call_after(kLingerUs, [weak = weak_from_this()] {
@@ -284,7 +337,10 @@ void Feed::end_if_cut() {
 void Feed::tick() {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   end_if_cut();
-  step(feed::Tick{loop_.wall_ms()});
+  if (over_) return;
+  take_settings();
+  const int64_t wall_ms = loop_.wall_ms();
+  step(feed::Tick{wall_ms, state_.engine.last_seq()});
 }
 
 // ---- for INFO
@@ -294,6 +350,7 @@ void Feed::publish() {
   report_.port = session_.peer().port;
   report_.full = session_.full();
   report_.slots = session_.slots();
+  report_.copying = session_.copying();
   report_.sent = session_.sent();
   report_.acked = session_.acked();
   report_.synced = session_.synced();

@@ -1,6 +1,7 @@
 // The master's end of one replication connection: the shell of a FeedSession. Lives on the loop of
-// the client connection it took over. The output is bounded by kUnsentMax plus one message: over it
-// the log is not read on, so a slow replica costs nothing but the log it still needs.
+// the client connection it took over. The output is bounded by the setting repl-output-limit plus
+// one message: over it the log is not read on, so a slow replica costs nothing but the log it still
+// needs.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "common/resp/request_parser.h"
 #include "replication/feed_session.h"
 #include "storage_node/replica/feed_exporter.h"
+#include "storage_node/replica/replica_settings.h"
 #include "storage_node/replica/replica_state.h"
 #include "storage_node/replica/task_thread.h"
 #include "storage_node/server/client_session.h"
@@ -29,6 +31,7 @@ struct FeedReport {
   int port = 0;
   bool full = false;
   SlotSet slots;
+  SlotSet copying;    // of them: not in place there yet
   std::string state;  // "copying", "online", "wait"
   uint64_t sent = 0;
   uint64_t acked = 0;
@@ -37,9 +40,9 @@ struct FeedReport {
 };
 
 struct FeedOptions {
-  FeedLimits limits;
+  std::function<ReplicaSettings()> settings = [] { return ReplicaSettings(); };
   std::string run_id;
-  size_t copy_bytes_per_second = 0;  // 0: no limit
+  std::shared_ptr<CopyRate> copy_rate;
   TaskThread* log_thread = nullptr;  // reads what is no longer in memory; stopped before the loops
 };
 
@@ -55,7 +58,6 @@ struct FeedWake {
 
 class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
  public:
-  static constexpr size_t kUnsentMax = 4UL << 20;
   static constexpr size_t kReadBytes = 256UL << 10;
 
   // `ended` is called once, on the loop, when the feed should be let go of (not after it was
@@ -81,9 +83,14 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void read_log(uint64_t after);
   void give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries);
   void start_export(int slot);
+  FeedExporter& idle_exporter();
+  void on_chunk(FeedExporter* exporter, int slot, const Engine::SstChunk& chunk);
+  void on_export_done(FeedExporter::Done done);
   void take_messages(std::string_view data, size_t* used);
+  void take_want(wire::Want want);
   void note_room();
   void end_if_cut();
+  void take_settings();
   void publish();
   void end(const Status& why);
   void tick();
@@ -93,6 +100,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   Loop& loop_;
   const FeedOptions options_;
   const std::function<void()> ended_;
+  size_t unsent_max_ = 0;
   FeedSession session_;
   RequestParser parser_;
   std::string early_;               // came with the connection, before its handler was ours
@@ -102,13 +110,14 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   int subscription_ = 0;
   std::shared_ptr<FeedWake> wake_;
   bool over_ = false;
-  int held_chunks_ = 0;  // written, but the socket is behind: released when it drains
+  std::vector<FeedExporter*> held_chunks_;  // written, but the socket is behind: released when it
+                                            // drains
   TimerId tick_timer_ = 0;
   TimerId linger_timer_ = 0;
   std::string claim_;  // names us to the engine; empty until start
   mutable std::mutex report_mutex_;
   FeedReport report_;
-  std::unique_ptr<FeedExporter> exporter_;
+  std::vector<std::unique_ptr<FeedExporter>> exporters_;  // one a slot at a time
   std::unique_ptr<HandlerSwitch> handler_;
   std::unique_ptr<Stream> stream_;
 };

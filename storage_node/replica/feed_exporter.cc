@@ -4,12 +4,12 @@
 
 namespace sf {
 
-FeedExporter::FeedExporter(Engine& engine, HistoryLog& histories, size_t bytes_per_second,
+FeedExporter::FeedExporter(Engine& engine, HistoryLog& histories, std::shared_ptr<CopyRate> rate,
                            std::function<void(int, Engine::SstChunk)> chunk,
                            std::function<void(Done)> done)
     : engine_(engine),
       histories_(histories),
-      bytes_per_second_(bytes_per_second),
+      rate_(std::move(rate)),
       chunk_(std::move(chunk)),
       done_(std::move(done)),
       thread_([this] { work(); }) {}
@@ -28,6 +28,7 @@ void FeedExporter::stop() {
 }
 
 void FeedExporter::start(int slot) {
+  slot_ = slot;
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(slot);
@@ -74,10 +75,8 @@ FeedExporter::Done FeedExporter::export_one(int slot) {
 Status FeedExporter::hand_on(int slot, Engine::SstChunk chunk) {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] { return stopping_ || in_flight_ < kInFlight; });
-  if (bytes_per_second_ > 0) {
-    auto pause = std::chrono::microseconds(chunk.bytes.size() * 1'000'000 / bytes_per_second_);
-    wake_.wait_for(lock, pause, [this] { return stopping_; });
-  }
+  const auto pause = std::chrono::microseconds(rate_->take(chunk.bytes.size()));
+  if (pause.count() > 0) wake_.wait_for(lock, pause, [this] { return stopping_; });
   if (stopping_) return Status::unavailable("the replica is gone");
   ++in_flight_;
   lock.unlock();

@@ -1,19 +1,21 @@
-// Reads slots under a snapshot and hands them on as SST files, on a thread of its own: reading a
-// slot takes as long as it takes, and no client's loop may wait for it. At most kInFlight pieces
-// are on their way to the socket (about kChunkBytes each); the thread waits for the others to
-// leave.
+// Reads one slot at a time under a snapshot and hands it on as SST files, on a thread of its own:
+// reading a slot takes as long as it takes, and no client's loop may wait for it. At most kInFlight
+// pieces are on their way to the socket (about kChunkBytes each); the thread waits for the others
+// to leave.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "storage_node/engine/engine.h"
+#include "storage_node/replica/copy_rate.h"
 #include "storage_node/replica/history_log.h"
 
 namespace sf {
@@ -31,12 +33,18 @@ class FeedExporter {
   };
   // Both are called on the exporter's thread; they post to the feed's loop. For each chunk handed
   // on, release() must be called once.
-  FeedExporter(Engine& engine, HistoryLog& histories, size_t bytes_per_second,
+  FeedExporter(Engine& engine, HistoryLog& histories, std::shared_ptr<CopyRate> rate,
                std::function<void(int slot, Engine::SstChunk)> chunk,
                std::function<void(Done)> done);
   ~FeedExporter();  // waits for the piece under way
 
-  void start(int slot);
+  // The three of the feed's loop:
+  void start(int slot);  // idle() only
+  bool idle() const { return slot_ < 0; }
+  void finished(int slot) {
+    if (slot_ == slot) slot_ = -1;
+  }
+
   void stop();  // at the next piece; nothing is handed on after it
   void release();
 
@@ -47,9 +55,10 @@ class FeedExporter {
 
   Engine& engine_;
   HistoryLog& histories_;
-  const size_t bytes_per_second_;
+  const std::shared_ptr<CopyRate> rate_;
   const std::function<void(int, Engine::SstChunk)> chunk_;
   const std::function<void(Done)> done_;
+  int slot_ = -1;  // the feed's loop only
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<int> queue_;

@@ -1,6 +1,7 @@
 #include "storage_node/replica/follow_store.h"
 
 #include <algorithm>
+#include <map>
 
 namespace sf {
 namespace {
@@ -37,23 +38,45 @@ Status FollowStore::accepted(const wire::Hello& hello) {
     });
     records.emplace_back(std::string(kFullRecord), encode_full({source.master, false}));
   }
-  hello.copy.for_each([&](int slot) {
-    if (!source.positions.follows(slot)) return;
-    SlotRecord& record = state_.records[at(slot)];
-    records.emplace_back(ahead_record_name(slot), std::nullopt);
-    if (!record.placed) return;
-    record.placed = false;
-    records.emplace_back(slot_record_name(slot), encode_slot_record(record));
-  });
-  Status done = state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
-  if (!done) return done;
+  if (Status s = unplace(hello.copy, source.full, std::move(records)); !s) return s;
   if (source.full) {
     source.mirror = false;
     state_.full->mirror = false;
   }
-  source.copy = {hello.copy.size(), 0, 0, 0, state_.clock.mono_us(), 0};
-  state_.log.info(cat("copying ", hello.copy.size(), " slots from ", source.master.text()));
-  return done;
+  source.copy = {};
+  plan_copies(hello.copy.size());
+  return Status::ok();
+}
+
+Status FollowStore::took(const follow::Took& took) {
+  if (took.copy.empty()) return Status::ok();
+  if (Status s = unplace(took.copy, false, {}); !s) return s;
+  plan_copies(took.copy.size());
+  return Status::ok();
+}
+
+// On record: the slots have no position, before the first of their data changes.
+Status FollowStore::unplace(const SlotSet& slots, bool forget_position, SysRecords records) {
+  slots.for_each([&](int slot) {
+    if (!source_->positions.follows(slot)) return;
+    SlotRecord& record = state_.records[at(slot)];
+    if (record.placed || forget_position) {
+      records.emplace_back(ahead_record_name(slot), std::nullopt);
+    }
+    if (!record.placed) return;
+    record.placed = false;
+    records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+  });
+  if (records.empty()) return Status::ok();
+  return state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
+}
+
+// Progress counts from the beginning of a run of copies to its end.
+void FollowStore::plan_copies(int slots) {
+  CopyProgress& copy = source_->copy;
+  if (copy.started_us == 0 || copy.ended_us != 0) copy = {0, 0, 0, 0, state_.clock.mono_us(), 0};
+  copy.slots_total += slots;
+  state_.log.info(cat("copying ", slots, " slots from ", source_->master.text()));
 }
 
 StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64_t> reload_seq) {
@@ -76,16 +99,6 @@ StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64
   SlotRecord record = state_.records[at(done.slot)];
   record.placed = true;
   job.sys.emplace_back(slot_record_name(done.slot), encode_slot_record(record));
-  if (reload_seq) {
-    source.positions.slots().for_each([&](int slot) {
-      auto own = source.positions.own(slot);
-      if (slot != done.slot && own && *own <= *reload_seq) {
-        job.sys.emplace_back(ahead_record_name(slot), std::nullopt);
-      }
-    });
-    job.sys.emplace_back(stream_record_name(source.master),
-                         encode_position({source.positions.history(), *reload_seq}));
-  }
   return job;
 }
 
@@ -97,6 +110,15 @@ void FollowStore::stored(const wire::CopyDone& done, std::optional<uint64_t> rel
   ++source.copy.slots_done;
   source.copy.bytes += done.bytes;
   source.copy.entries += done.entries;
+  if (!source.full && source.copy.slots_done >= source.copy.slots_total) end_copies();
+}
+
+void FollowStore::end_copies() {
+  CopyProgress& copy = source_->copy;
+  if (copy.started_us == 0 || copy.ended_us != 0) return;
+  copy.ended_us = state_.clock.mono_us();
+  state_.log.info(cat("copied ", copy.slots_done, " slots, ", copy.bytes, " bytes, ", copy.entries,
+                      " entries from ", source_->master.text()));
 }
 
 // ---- the stream
@@ -110,11 +132,7 @@ void FollowStore::put_position(uint64_t stream, SysRecords& records) const {
 
 Status FollowStore::begin_stream(uint64_t seq) {
   Source& source = *source_;
-  if (source.copy.started_us != 0 && source.copy.ended_us == 0) {
-    source.copy.ended_us = state_.clock.mono_us();
-    state_.log.info(cat("copied ", source.copy.slots_done, " slots, ", source.copy.bytes,
-                        " bytes, ", source.copy.entries, " entries from ", source.master.text()));
-  }
+  if (source.positions.without_position().empty()) end_copies();
   if (source.full) return begin_mirror(seq);
   ApplyRequest request;
   put_position(seq, request.sys);
@@ -195,7 +213,7 @@ Status FollowStore::apply_mirror(const follow::Apply& apply) {
 }
 
 Status FollowStore::apply_slots(const follow::Apply& apply) {
-  if (apply.records.empty() && apply.joined.empty()) return Status::ok();
+  if (apply.records.empty() && apply.joined.empty() && apply.lost.empty()) return Status::ok();
   ApplyRequest request;
   for (const wire::Record& record : apply.records) {
     request.time_ms = record.time_ms;
@@ -203,13 +221,25 @@ Status FollowStore::apply_slots(const follow::Apply& apply) {
     request.ops.insert(request.ops.end(), std::make_move_iterator(ops.begin()),
                        std::make_move_iterator(ops.end()));
   }
-  put_position(apply.to, request.sys);
+  put_position(apply.stream, request.sys);
   apply.joined.for_each(
       [&](int slot) { request.sys.emplace_back(ahead_record_name(slot), std::nullopt); });
+  std::string there = encode_position({source_->positions.history(), apply.to});
+  apply.moved.for_each([&](int slot) { request.sys.emplace_back(ahead_record_name(slot), there); });
+  std::map<int, SlotRecord> lost;
+  apply.lost.for_each([&](int slot) {
+    SlotRecord& record = lost[slot] = state_.records[at(slot)];
+    record.placed = false;
+    request.sys.emplace_back(ahead_record_name(slot), std::nullopt);
+    request.sys.emplace_back(slot_record_name(slot), encode_slot_record(record));
+  });
   auto done = state_.engine.apply(request);
   if (!done) return done.status();
-  source_->saved_seq = apply.to;
-  return Status::ok();
+  source_->saved_seq = apply.stream;
+  if (lost.empty()) return Status::ok();
+  for (auto& [slot, record] : lost) state_.records[at(slot)] = std::move(record);
+  plan_copies(apply.lost.size());
+  return state_.engine.flush_wal(true);
 }
 
 Status FollowStore::adopt(const History& history) {

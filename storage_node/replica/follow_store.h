@@ -32,6 +32,7 @@ class FollowStore {
       : state_(state), source_(std::move(source)) {}
 
   Status accepted(const wire::Hello& hello);
+  Status took(const follow::Took& took);
   StoreJob store_job(const wire::CopyDone& done, std::optional<uint64_t> reload_seq);
   void stored(const wire::CopyDone& done, std::optional<uint64_t> reload_seq);
   Status begin_stream(uint64_t seq);
@@ -47,6 +48,9 @@ class FollowStore {
   Status begin_mirror(uint64_t seq);
   Status apply_mirror(const follow::Apply& apply);
   Status apply_slots(const follow::Apply& apply);
+  Status unplace(const SlotSet& slots, bool forget_position, SysRecords records);
+  void plan_copies(int slots);
+  void end_copies();
 
   ReplicaState& state_;
   std::shared_ptr<Source> source_;

@@ -51,10 +51,6 @@ Link::~Link() {
   lower(Source::Link::kDown);
 }
 
-bool Link::stale() const {
-  return source_->gone || source_->restart != restart_seen_;
-}
-
 // ---- connecting
 
 void Link::connect() {
@@ -65,7 +61,9 @@ void Link::connect() {
   {
     const std::lock_guard lock(state_.mutex);
     if (source_->gone) return;
-    restart_seen_ = source_->restart;
+    // What is being stored has a position afterwards, which the master should hear.
+    connect_waits_ = !source_->storing.empty();
+    if (connect_waits_) return;
     source_->positions.end_session();
     lower(Source::Link::kConnecting);
     source_->dropped = {};
@@ -91,20 +89,7 @@ void Link::retry_after(int64_t us) {
 }
 
 void Link::look() {
-  bool anew = false;
-  SlotSet dropped;
-  {
-    const std::lock_guard lock(state_.mutex);
-    if (source_->gone) return;
-    anew = source_->restart != restart_seen_;
-    std::swap(dropped, source_->dropped);
-  }
-  if (anew) {
-    backoff_.reset();
-    connect();
-  } else if (!dropped.empty()) {
-    step(follow::Dropped{dropped});
-  }
+  if (stream_ != nullptr) step(follow::Changed{});
 }
 
 void Link::on_connected() {
@@ -157,32 +142,41 @@ size_t Link::on_data(std::string_view unread) {
 }
 
 void Link::step(const follow::Event& event) {
-  Lock lock(state_.mutex);
+  const std::lock_guard lock(state_.mutex);
   if (!session_ || broken_) return;
-  if (stale()) {
-    begin_anew();
+  if (source_->gone) {  // match_links ends us
+    broken_ = true;
     return;
   }
-  run(session_->step(event, loop_.now_us()), lock);
+  tell_dropped();
+  run(session_->step(event, loop_.now_us()));
   show_state();
 }
 
-// The session is void: at the turn's end a new one begins, unless look() was faster.
-void Link::begin_anew() {
-  broken_ = true;
-  loop_.defer([self = self_, number = session_number_] {
-    if (*self != nullptr && (*self)->session_number_ == number) (*self)->connect();
-  });
+// Before anything else: what comes for these slots from now on is not for whoever follows them
+// anew.
+void Link::tell_dropped() {
+  if (source_->dropped.empty()) return;
+  SlotSet dropped;
+  std::swap(dropped, source_->dropped);
+  dropped.for_each([&](int slot) { files_.clear(slot); });
+  run(session_->step(follow::Dropped{dropped}, loop_.now_us()));
 }
 
-void Link::run(std::vector<follow::Action> actions, Lock& lock) {
+void Link::run(std::vector<follow::Action> actions) {
   for (auto& action : actions) queue_.push_back(std::move(action));
   while (!queue_.empty() && !broken_) {
     follow::Action action = std::move(queue_.front());
     queue_.pop_front();
-    carry_out(action, lock);
+    carry_out(action);
   }
   queue_.clear();
+}
+
+void Link::show_why_copy(const std::string& why) {
+  if (why.empty()) return;
+  source_->error = why;  // shown until the link is up
+  state_.log.warning(why);
 }
 
 // What the session asks in answer comes before what it had asked to be done after.
@@ -192,20 +186,21 @@ void Link::answer(const follow::Event& event) {
                 std::make_move_iterator(actions.end()));
 }
 
-void Link::carry_out(follow::Action& action, Lock& lock) {
+void Link::carry_out(follow::Action& action) {
   Status done;
   if (auto* send = std::get_if<follow::Send>(&action)) {
     stream_->write(send->bytes);
   } else if (auto* accepted = std::get_if<follow::Accepted>(&action)) {
     done = store_.accepted(accepted->hello);
-    if (!accepted->why_copy.empty()) {
-      source_->error = accepted->why_copy;  // shown until the link is up
-      state_.log.warning(accepted->why_copy);
-    }
+    show_why_copy(accepted->why_copy);
+  } else if (auto* took = std::get_if<follow::Took>(&action)) {
+    done = store_.took(*took);
+    show_why_copy(took->why_copy);
   } else if (auto* chunk = std::get_if<follow::StoreChunk>(&action)) {
-    done = files_.add(static_cast<Cf>(chunk->chunk.family), chunk->chunk.bytes);
+    const wire::Chunk& piece = chunk->chunk;
+    done = files_.add(piece.slot, static_cast<Cf>(piece.family), piece.bytes);
   } else if (auto* slot = std::get_if<follow::StoreSlot>(&action)) {
-    return store_slot(*slot, lock);
+    return store_slot(*slot);
   } else if (auto* begin = std::get_if<follow::BeginStream>(&action)) {
     done = store_.begin_stream(begin->seq);
     state_.positions_moved();
@@ -220,34 +215,58 @@ void Link::carry_out(follow::Action& action, Lock& lock) {
     state_.positions_moved();
   } else if (auto* time = std::get_if<follow::MasterTime>(&action)) {
     store_.master_time(time->time_ms);
+  } else if (std::holds_alternative<follow::SyncNow>(action)) {
+    sync_wanted_ = true;
+    loop_.defer([self = self_] {
+      if (*self != nullptr) (*self)->sync_disk();
+    });
   } else if (auto* fail = std::get_if<follow::Fail>(&action)) {
     return failed(*fail);
   }
   if (!done) answer(follow::Failed{done});
 }
 
-void Link::store_slot(const follow::StoreSlot& action, Lock& lock) {
-  bool wanted = source_->positions.follows(action.done.slot);
-  Status done;
-  if (wanted) {
-    StoreJob job = store_.store_job(action.done, action.reload_seq);
-    source_->storing = action.done.slot;
-    lock.unlock();
-    done = job.run(state_.engine, files_.files());
-    lock.lock();
-    source_->storing = -1;
+// Verbs leave the slot alone until on_stored, so its record stays what the job was made from.
+void Link::store_slot(const follow::StoreSlot& action) {
+  const int slot = action.done.slot;
+  ChunkFiles::Files files = files_.take(slot);
+  if (!source_->positions.follows(slot)) {
+    ChunkFiles::remove(files);
+    return answer(follow::Stored{slot});
+  }
+  source_->storing.add(slot);
+  ingest_.run([self = self_, &loop = loop_, &engine = state_.engine, action,
+               job = store_.store_job(action.done, action.reload_seq), files = std::move(files),
+               session = session_number_] {
+    const Status done = job.run(engine, files);
+    ChunkFiles::remove(files);
+    loop.post([self, action, session, done] {
+      if (*self != nullptr) (*self)->on_stored(action, session, done);
+    });
+  });
+}
+
+void Link::on_stored(const follow::StoreSlot& action, uint64_t session, const Status& done) {
+  const int slot = action.done.slot;
+  bool over = session != session_number_ || stream_ == nullptr || broken_;
+  {
+    const std::lock_guard lock(state_.mutex);
+    source_->storing.remove(slot);
     if (done) store_.stored(action.done, action.reload_seq);
-  }
-  files_.clear();
-  if (stale()) {
     // The copy is in place all the same; the next session need not fetch it again.
-    if (wanted && done && !source_->gone) {
-      source_->positions.set_copied(action.done.slot, action.done.at);
+    if (over && done) {
+      source_->positions.end_session();
+      source_->positions.set_copied(slot, action.done.at);
+      if (action.reload_seq) source_->positions.raise(*action.reload_seq);
     }
-    return begin_anew();
   }
-  if (!done) return answer(follow::Failed{done.with_context("storing a copied slot")});
-  answer(follow::Stored{action.done.slot});
+  if (over) {
+    if (connect_waits_) connect();
+    return;
+  }
+  if (!done) return step(follow::Failed{done.with_context("storing a copied slot")});
+  step(follow::Stored{slot});
+  const std::lock_guard lock(state_.mutex);
   state_.positions_moved();
 }
 
@@ -268,7 +287,11 @@ void Link::failed(const follow::Fail& fail) {
       const std::lock_guard lock(link.state_.mutex);
       link.lower(Source::Link::kDown);
       link.source_->error = text;
-      if (again) link.source_->positions.need_copy(link.source_->positions.slots());
+      if (again) {
+        SlotSet left = link.source_->positions.slots();
+        left.remove(link.source_->storing);
+        link.source_->positions.need_copy(left);
+      }
     }
     link.retry_after(wait);
   });
@@ -286,7 +309,8 @@ void Link::show_state() {
   Source::Link before = source_->link;
   switch (session_->state()) {
     case State::kStreaming:
-      source_->link = Source::Link::kUp;
+      source_->link = source_->positions.without_position().empty() ? Source::Link::kUp
+                                                                    : Source::Link::kCopying;
       break;
     case State::kCopying:
     case State::kReloading:
@@ -314,37 +338,43 @@ void Link::tick() {
   tick_timer_ = loop_.call_after(kTickUs, [this] { tick(); });
   if (stream_ == nullptr || broken_) return;
   sync_disk();
+  session_->set_limits(config_().limits);
   step(follow::Tick{});
 }
 
 // The master keeps its log until we say that what we applied is on disk.
 void Link::sync_disk() {
   int64_t now = loop_.now_us();
-  if (syncing_ || now - synced_us_ < kSyncEveryUs) return;
+  if (stream_ == nullptr || broken_ || syncing_) return;
+  if (!sync_wanted_ && now - synced_us_ < kSyncEveryUs) return;
   synced_us_ = now;
-  uint64_t seq = 0;
+  SyncPoint point{0, session_number_, session_->rewinds()};
   {
     const std::lock_guard lock(state_.mutex);
     if (!source_->positions.streaming()) return;
     if (Status s = store_.save_position(); !s) state_.log.error(s.text());
-    seq = source_->positions.stream();
+    point.seq = source_->positions.cursor();
   }
-  if (seq == synced_seq_) return;
+  if (point.seq == synced_seq_ && !sync_wanted_) return;
   syncing_ = true;
-  disk_.run([self = self_, &loop = loop_, &engine = state_.engine, seq, session = session_number_] {
+  sync_wanted_ = false;
+  disk_.run([self = self_, &loop = loop_, &engine = state_.engine, point] {
     const Status status = engine.flush_wal(true);
-    loop.post([self, seq, session, status] {
-      if (*self != nullptr) (*self)->on_synced(seq, session, status);
+    loop.post([self, point, status] {
+      if (*self != nullptr) (*self)->on_synced(point, status);
     });
   });
 }
 
-void Link::on_synced(uint64_t seq, uint64_t session, const Status& status) {
+void Link::on_synced(const SyncPoint& point, const Status& status) {
   syncing_ = false;
   if (!status) return state_.log.error(status.text());
-  if (session != session_number_ || stream_ == nullptr || broken_) return;
-  synced_seq_ = seq;
-  step(follow::Synced{seq});
+  if (point.session != session_number_ || stream_ == nullptr || broken_) return;
+  if (point.rewinds == session_->rewinds()) {
+    synced_seq_ = point.seq;
+    step(follow::Synced{point.seq});
+  }
+  if (sync_wanted_) sync_disk();
 }
 
 }  // namespace sf

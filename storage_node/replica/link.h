@@ -1,5 +1,6 @@
 // One connection to a master: the shell of a FollowSession. Lives on the replication loop; takes
-// ReplicaState::mutex for each message, and lets go of it while a slot's files are ingested.
+// ReplicaState::mutex for each message. Slots' files are ingested on a thread of the link's own,
+// one slot at a time, beside the stream.
 #pragma once
 
 #include <deque>
@@ -22,13 +23,13 @@ namespace sf {
 
 class Link : public StreamHandler {
  public:
-  // `config` is asked at each connect: password and limits may have changed.
+  // `config` is asked at each connect and each tick: password and limits may have changed.
   Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
        std::function<FollowConfig()> config);
   ~Link() override;
 
   const std::shared_ptr<Source>& source() const { return source_; }
-  // Slots were added or dropped by a verb: begins a new session if one is needed.
+  // Slots were added or dropped by a verb: the master hears of it.
   void look();
 
   void on_connected() override;
@@ -36,23 +37,28 @@ class Link : public StreamHandler {
   void on_closed(const Status& why) override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   void connect();
   void retry_after(int64_t us);
   void end_stream();
   void step(const follow::Event& event);
-  void run(std::vector<follow::Action> actions, Lock& lock);
-  void carry_out(follow::Action& action, Lock& lock);
-  void store_slot(const follow::StoreSlot& action, Lock& lock);
+  void run(std::vector<follow::Action> actions);
+  void carry_out(follow::Action& action);
+  void tell_dropped();
+  void show_why_copy(const std::string& why);
+  void store_slot(const follow::StoreSlot& action);
+  void on_stored(const follow::StoreSlot& action, uint64_t session, const Status& done);
   void failed(const follow::Fail& fail);
-  void begin_anew();
   void answer(const follow::Event& event);
   void show_state();
   void lower(Source::Link to);
   void tick();
   void sync_disk();
-  void on_synced(uint64_t seq, uint64_t session, const Status& status);
-  bool stale() const;
+  struct SyncPoint {
+    uint64_t seq;
+    uint64_t session;
+    uint64_t rewinds;
+  };
+  void on_synced(const SyncPoint& point, const Status& status);
   size_t take_one(std::string_view data);
 
   ReplicaState& state_;
@@ -65,18 +71,20 @@ class Link : public StreamHandler {
   std::optional<FollowSession> session_;
   std::deque<follow::Action> queue_;
   RequestParser parser_;
-  uint64_t restart_seen_ = 0;
   uint64_t session_number_ = 0;
   TimerId retry_timer_ = 0;
   TimerId tick_timer_ = 0;
   int64_t synced_us_ = 0;
   uint64_t synced_seq_ = 0;
   bool syncing_ = false;
+  bool sync_wanted_ = false;    // at once, by the master
+  bool connect_waits_ = false;  // for the slots being stored
   bool broken_ = false;  // the session ended inside a step; the stream goes at the turn's end
   std::string last_error_;
   std::shared_ptr<Link*> self_;  // for deferred calls: null when the link is gone
   std::unique_ptr<Stream> stream_;
   TaskThread disk_;
+  TaskThread ingest_;
 };
 
 }  // namespace sf

@@ -15,7 +15,9 @@ constexpr int64_t kTickUs = 1'000'000;
 ReplicaService::ReplicaService(Engine& engine, const Clock& clock, const Log& log,
                                ReplicaOptions options)
     : options_(std::move(options)),
-      core_(std::make_shared<Core>(engine, clock, log, Random::system_seed())) {}
+      core_(std::make_shared<Core>(engine, clock, log, Random::system_seed())),
+      copy_rate_(std::make_shared<CopyRate>(
+          clock, [settings = options_.settings] { return settings().copy_bytes_per_second; })) {}
 
 Result<std::unique_ptr<ReplicaService>> ReplicaService::start(Engine& engine, const Clock& clock,
                                                               Log log, ReplicaOptions options) {
@@ -83,13 +85,21 @@ void ReplicaService::stop() {
 
 // ---- links
 
+FollowLimits ReplicaService::follow_limits() const {
+  const ReplicaSettings settings = options_.settings();
+  FollowLimits limits;
+  limits.ack_us = std::min(limits.ack_us, settings.ping_us());
+  limits.silence_us = settings.silence_us();
+  limits.fetch_window = settings.copy_parallel + 1;  // one is asked for while the others come
+  return limits;
+}
+
 FollowConfig ReplicaService::link_config() const {
   FollowConfig config;
   config.run_id = options_.run_id;
   config.port = options_.port();
   config.password = options_.masterauth();
-  config.ack_us = options_.ping_us;
-  config.silence_us = options_.silence_us;
+  config.limits = follow_limits();
   return config;
 }
 
@@ -121,9 +131,8 @@ void ReplicaService::tick() {
 void ReplicaService::feed(wire::Sync sync, TakenConnection connection, Loop& loop) {
   FeedOptions options;
   options.run_id = options_.run_id;
-  options.limits.ping_us = options_.ping_us;
-  options.limits.silence_us = options_.silence_us;
-  options.copy_bytes_per_second = options_.copy_bytes_per_second;
+  options.settings = options_.settings;
+  options.copy_rate = copy_rate_;
   options.log_thread = &log_thread_;
   std::string mode = sync.full ? "all slots" : "some slots";
   std::shared_ptr<Feed> feed;
@@ -171,8 +180,15 @@ Result<std::unique_ptr<NodeReplication>> make_replication(Node& node) {
   ReplicaOptions options;
   options.run_id = node.run_id();
   options.port = [&node] { return node.port(); };
-  options.silence_us = node.config().integer("repl-timeout") * 1'000'000;
-  options.ping_us = std::min(options.ping_us, options.silence_us / 4);
+  options.settings = [&config = node.config()] {
+    ReplicaSettings settings;
+    settings.ping_ms = config.integer("repl-ping-ms");
+    settings.timeout_s = config.integer("repl-timeout");
+    settings.copy_bytes_per_second = config.integer("slot-copy-rate");
+    settings.copy_parallel = static_cast<int>(config.integer("repl-copy-parallel"));
+    settings.output_bytes = config.integer("repl-output-limit");
+    return settings;
+  };
   options.masterauth = [&node] { return node.config().text("masterauth"); };
   auto service = ReplicaService::start(node.engine(), node.clock(),
                                        node.log().tagged("replication"), std::move(options));

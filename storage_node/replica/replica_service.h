@@ -13,6 +13,7 @@
 #include "storage_node/node.h"
 #include "storage_node/replica/feed.h"
 #include "storage_node/replica/link.h"
+#include "storage_node/replica/replica_settings.h"
 #include "storage_node/replica/slot_control.h"
 #include "storage_node/replica/slot_status.h"
 
@@ -22,9 +23,7 @@ struct ReplicaOptions {
   std::string run_id;
   std::function<int()> port;                // asked when a link connects
   std::function<std::string()> masterauth;  // asked when a link connects
-  int64_t ping_us = 1'000'000;
-  int64_t silence_us = 10'000'000;
-  size_t copy_bytes_per_second = 0;  // 0: no limit
+  std::function<ReplicaSettings()> settings = [] { return ReplicaSettings(); };  // any thread
 };
 
 class ReplicaService : public NodeReplication {
@@ -59,9 +58,11 @@ class ReplicaService : public NodeReplication {
   void tick();
   void wake_feeds();
   FollowConfig link_config() const;
+  FollowLimits follow_limits() const;
 
   const ReplicaOptions options_;
   std::shared_ptr<Core> core_;
+  const std::shared_ptr<CopyRate> copy_rate_;
   mutable std::mutex feeds_mutex_;
   std::map<uint64_t, std::shared_ptr<Feed>> feeds_;
   uint64_t next_feed_ = 1;

@@ -126,7 +126,7 @@ Status SlotControl::check_own(int slot, const PlanEpoch& by) const {
 
 Status SlotControl::check_not_storing(int slot) const {
   auto source = state_.source_of(slot);
-  if (source && source->storing == slot) {
+  if (source && source->storing.contains(slot)) {
     return Status::refused(cat("TRYAGAIN slot ", slot, " is being stored at this moment"));
   }
   return Status::ok();
@@ -285,6 +285,7 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
                                  by.plan));
     }
     if (!record.fenced) continue;
+    if (Status s = check_not_storing(slot); !s) return s;
     SlotRecord open = record;
     open.fenced = false;
     records.emplace_back(slot_record_name(slot), encode_slot_record(open));
@@ -420,10 +421,7 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
   set_epoch(slots, by);
   if (fresh.empty()) return done;
   auto source = source_for(master);
-  // A session under way would hand these slots only what comes after its own position.
-  source->positions.end_session();
   fresh.for_each([&](int slot) { source->positions.follow(slot, from); });
-  ++source->restart;
   state_.sources_changed();
   return done;
 }

@@ -80,9 +80,7 @@ Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots,
   if (!done) return done;
   leave(set, nullptr);
   auto source = source_for(master);
-  source->positions.end_session();
   for (auto& [slot, position] : fresh) source->positions.follow(slot, position);
-  ++source->restart;
   state_.log.info(cat("slots ", set.text(), " follow ", master.text()));
   state_.sources_changed();
   return done;

@@ -45,17 +45,17 @@ SlotStatus status_of(const ReplicaState& state, int slot) {
   auto position = source->positions.position(slot);
   out.at = position.value_or(Position{});
   out.link = link_name(source->link);
-  // The link as a whole may be copying others; what counts is this slot.
-  if (source->link == Source::Link::kCopying && position && source->positions.streaming()) {
-    out.link = "up";
+  // The link as a whole may be copying others, or be up while this one is copied.
+  if (source->positions.streaming() && source->link != Source::Link::kDown) {
+    out.link = position ? "up" : "copying";
   }
   return out;
 }
 
-const char* slave_state(const Source& source) {
+const char* slave_state(const Source& source, const SlotStatus& status) {
+  if (status.link == "up") return "kConnected";
   switch (source.link) {
     case Source::Link::kUp:
-      return "kConnected";
     case Source::Link::kCopying:
       return "kWaitDBSync";
     default:
@@ -91,8 +91,10 @@ CopyNumbers copy_numbers(const Source& source, int64_t now_us) {
 // One line a link, of our own: everything about it.
 std::string link_line(const ReplicaState& state, const Source& source, int number) {
   CopyNumbers numbers = copy_numbers(source, state.clock.mono_us());
-  uint64_t applied = source.positions.streaming() ? source.positions.stream()
-                                                  : source.positions.lowest().value_or(0);
+  const SlotPositions& positions = source.positions;
+  uint64_t applied =
+      positions.streaming() ? positions.cursor() : positions.lowest_known().value_or(0);
+  if (!positions.without_position().empty()) applied = 0;  // nothing looks caught up before it is
   // Before the master has said where it is, nobody knows: no number that could pass for "none".
   std::string lag = "-1";
   if (source.master_seq != 0 || source.link == Source::Link::kUp) {
@@ -148,18 +150,19 @@ std::string slot_info_text(const ReplicaState& state, const std::vector<FeedRepo
     out += cat("(db0:", slot, ") binlog_offset=", binlog_offset(status.at.seq),
                ",safety_purge=none\r\n  Role: ", status.master ? "Master" : "Slave", "\r\n");
     if (auto source = state.source_of(slot)) {
-      out += cat("  master: ", source->master.text(), "\r\n  slave status: ", slave_state(*source),
-                 "\r\n");
+      out += cat("  master: ", source->master.text(),
+                 "\r\n  slave status: ", slave_state(*source, status), "\r\n");
     }
     std::string replicas;
     int count = 0;
     for (const FeedReport& feed : feeds) {
       if (!feed.slots.contains(slot)) continue;
       uint64_t slot_seq = state.engine.slot_seq(slot);
-      replicas += cat(
-          "  slave[", count++, "]: ", feed.ip, ":", feed.port,
-          "\r\n  replication_status: ", feed.state == "online" ? "SlaveBinlogSync" : "SlaveDbSync",
-          "\r\n  lag: ", slot_seq > feed.acked ? slot_seq - feed.acked : 0, "\r\n");
+      bool there = feed.state == "online" && !feed.copying.contains(slot);
+      uint64_t acked = there ? feed.acked : 0;
+      replicas += cat("  slave[", count++, "]: ", feed.ip, ":", feed.port,
+                      "\r\n  replication_status: ", there ? "SlaveBinlogSync" : "SlaveDbSync",
+                      "\r\n  lag: ", slot_seq > acked ? slot_seq - acked : 0, "\r\n");
     }
     out += cat("  connected_slaves: ", count, "\r\n", replicas);
     out += cat("  history: ", status.at.history.empty() ? "-" : status.at.history,

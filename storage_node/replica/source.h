@@ -34,11 +34,9 @@ struct Source {
   int64_t link_since_us = 0;  // mono; when it came up, or was last up, or was made
   int64_t heard_us = 0;       // mono; 0: never
   uint64_t master_seq = 0;    // newest known
-  int storing = -1;           // slot whose files are being ingested, outside the mutex
+  SlotSet storing;            // their files are being ingested, outside the mutex
   uint64_t saved_seq = 0;     // stream position on record
   int64_t saved_us = 0;
-  // Raised when slots were added or positions set by a verb: the link starts a new session.
-  uint64_t restart = 0;
   SlotSet dropped;  // since the link last looked: to be told to the master
   CopyProgress copy;
 };

@@ -43,7 +43,7 @@ class ScriptedReplica:
     def __init__(self, master):
         self.connection = redis.Connection(host="127.0.0.1", port=master.port, socket_timeout=10)
         self.connection.connect()
-        self.say("REPLICATION", "SYNC", 1, "f" * 40, 12345, "full", "0-1023", "-", 0)
+        self.say("REPLICATION", "SYNC", 2, "f" * 40, 12345, "full", "0-1023", "-", 0)
         hello = self.read()
         assert hello[0] == b"hello", hello
         self.seq, self.history = int(hello[3]), hello[4].decode().split(",")[-1].split(":")[0]

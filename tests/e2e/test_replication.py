@@ -299,7 +299,7 @@ def test_R19_without_the_password_nothing_of_replication_answers():
     with Env() as env:
         old = Node(env, "old", password="secret")
         bare = connect(old.port)
-        for words in (("REPLICATION", "SYNC", 1, "x", 1, "full", "0-1023", "-", 0), ("REPLICATION", "POSITIONS"),
+        for words in (("REPLICATION", "SYNC", 2, "x", 1, "full", "0-1023", "-", 0), ("REPLICATION", "POSITIONS"),
                       ("PKCLUSTER", "FENCE", "1", "p", 1, "LEASE", 100), ("SLAVEOF", "NO", "ONE"),
                       ("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", 1, "5")):
             with pytest.raises((redis.AuthenticationError, redis.ResponseError), match="Authentication required"):

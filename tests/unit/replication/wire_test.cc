@@ -49,6 +49,9 @@ TEST_CASE("wire: every message survives the way over RESP") {
   round<FromReplica>(StreamFrom{{kA, 3}}, decode_replica, bytes);
   round<FromReplica>(Ack{5, 4}, decode_replica, bytes);
   round<FromReplica>(Drop{SlotSet::range(1, 3)}, decode_replica, bytes);
+  round<FromReplica>(Placed{SlotSet::of(7)}, decode_replica, bytes);
+  round<FromReplica>(Want{{{SlotSet::of(7), {}}, {SlotSet::of(8), Position{kA, 4}}}},
+                     decode_replica, bytes);
   Hello hello{kProtocol, "me", 12, {}, SlotSet::of(1), {}};
   REQUIRE(hello.chain.add({kA, "", 0}));
   round<FromMaster>(hello, decode_master, bytes);
@@ -59,6 +62,8 @@ TEST_CASE("wire: every message survives the way over RESP") {
   round<FromMaster>(NewHistory{{kA, "", 4}}, decode_master, bytes);
   round<FromMaster>(Ping{44, 7}, decode_master, bytes);
   round<FromMaster>(Lost{"gone"}, decode_master, bytes);
+  round<FromMaster>(Took{SlotSet::of(3), SlotSet::of(4)}, decode_master, bytes);
+  round<FromMaster>(GetAck{}, decode_master, bytes);
 }
 
 TEST_CASE("wire: a damaged chunk is noticed") {

@@ -85,13 +85,13 @@ class ReplicaRig {
   void apply(const HostPort& master, uint64_t to, int slot = -1, const std::string& name = "r") {
     auto src = source(master);
     FollowStore store(*state, src);
-    follow::Apply apply{src->positions.stream(), to, 1, 1, {}, {}};
+    follow::Apply apply{src->positions.cursor(), to, 1, 1, {}, {}};
     std::string key = key_of(slot < 0 ? 0 : slot, name);
     if (slot >= 0) apply.records.push_back({to, 1, {{1, 0, key, "replicated"}}});
-    src->positions.slots().for_each([&](int s) {
-      auto own = src->positions.own(s);
-      if (own && *own <= to) apply.joined.add(s);
-    });
+    SlotPositions::Moves moves = src->positions.moves(to);
+    apply.joined = moves.joined;
+    apply.moved = moves.moved;
+    apply.stream = std::max(to, src->positions.stream());
     const std::lock_guard lock(state->mutex);
     REQUIRE(store.apply(apply));
     src->positions.advance(to);

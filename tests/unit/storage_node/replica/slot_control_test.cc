@@ -182,12 +182,14 @@ TEST_CASE("a slot taken back is never given what lies between its position and t
   rig.accept(kMaster, chain, 10);
   REQUIRE(rig.control->promote(SlotSet::of(5), {"p", 1}, {chain.current(), 10}));
   rig.apply(kMaster, 40, 6);
-  uint64_t session = rig.source(kMaster)->restart;
   REQUIRE(rig.control->follow(SlotSet::of(5), {"p", 1}, kMaster, {chain.current(), 10}));
   auto source = rig.source(kMaster);
-  CHECK(source->restart != session);  // the session under way is void
-  CHECK_FALSE(source->positions.streaming());
-  CHECK(source->positions.lowest() == 10);
+  // The session under way goes on; the slot takes part from the master's answer on.
+  CHECK(source->positions.streaming());
+  CHECK(source->positions.unanswered() == SlotSet::of(5));
+  source->positions.take_on(SlotSet::of(5), {});
+  CHECK(source->positions.rewind());
+  CHECK(source->positions.cursor() == 10);
   rig.restart();
   CHECK(rig.source(kMaster)->positions.position(5)->seq == 10);
   CHECK(rig.source(kMaster)->positions.position(6)->seq == 40);
@@ -266,7 +268,7 @@ TEST_CASE(
   CHECK(rig.state->histories.current() == chain.current());
   CHECK(rig.state->floor == 25);
   auto mirror = [&](uint64_t seq, int slot) {
-    follow::Apply apply{seq - 1, seq, 1, 1, {}, {}};
+    follow::Apply apply{seq - 1, seq, 1, 1, {}, {}, {}, {}, seq};
     std::string key = ReplicaRig::key_of(slot, "m");
     apply.records.push_back({seq, 1, {{1, 0, key, "v"}}});
     REQUIRE(store->apply(apply));

@@ -249,6 +249,7 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
     told_us_ = now_us_;
     sent_ = frame.to;
     known_ = std::max(known_, sent_);
+    send_getack(out);
   }
   if (reload != nullptr && reload->record.seq == sent_ + 1) {
     send_reload(*reload, out);
@@ -355,8 +356,17 @@ void FeedSession::on(const feed::Tick& event, Actions& out) {
   send(wire::Ping{lags ? 0 : event.wall_ms, state_ == State::kStreaming ? sent_ : 0}, out);
 }
 
-void FeedSession::on(const feed::AckWanted&, Actions& out) {
-  if (state_ == State::kStreaming) send(wire::GetAck{}, out);
+void FeedSession::on(const feed::AckWanted& event, Actions& out) {
+  if (event.seq <= ack_.synced) return;
+  ack_wanted_ = std::max(ack_wanted_, event.seq);
+  send_getack(out);
+}
+
+// Behind the frame with the batch that is waited for: what the replica syncs then has it.
+void FeedSession::send_getack(Actions& out) {
+  if (ack_wanted_ == 0 || state_ != State::kStreaming || sent_ < ack_wanted_) return;
+  ack_wanted_ = 0;
+  send(wire::GetAck{}, out);
 }
 
 }  // namespace sf

@@ -106,7 +106,9 @@ struct Tick {
   int64_t wall_ms = 0;
   uint64_t last_seq = 0;  // read after wall_ms; 0: unknown. While the stream lags no time is told
 };
-struct AckWanted {};  // somebody waits for what the replica has applied now to be on its disk
+struct AckWanted {  // somebody waits for the replica to have this on its disk
+  uint64_t seq = 0;
+};
 using Event = std::variant<Asked, Said, Wanted, LogMoved, LogRead, LogPurged, LogCut, ExportChunk,
                            ExportDone, ExportFailed, Room, Tick, AckWanted>;
 
@@ -192,6 +194,7 @@ class FeedSession {
   void want_log(Actions& out);
   void want_export(Actions& out);
   Status announce(const std::vector<History>& histories, Actions& out);
+  void send_getack(Actions& out);
   void send_reload(const feed::LogRead::Entry& entry, Actions& out);
   bool add_entry(const feed::LogRead::Entry& entry, std::string& records);
 
@@ -208,6 +211,7 @@ class FeedSession {
   std::map<int, uint64_t> holds_;  // and these slots, not yet placed, from here on
   uint64_t kept_ = UINT64_MAX;     // as last asked for
   SlotSet copying_;
+  uint64_t ack_wanted_ = 0;  // getack is to be sent after this batch; 0: nobody waits
   bool reading_ = false;
   bool more_ = false;  // LogMoved while reading or without room
   bool room_ = true;

@@ -374,12 +374,10 @@ void FollowSession::ack(Actions& out) {
 
 void FollowSession::on(const follow::Synced& event, Actions& out) {
   synced_ = event.seq;
-  if (ack_synced_ && state_ == State::kStreaming) ack(out);
-  ack_synced_ = false;
+  if (state_ == State::kStreaming) ack(out);
 }
 
 void FollowSession::said(const wire::GetAck&, Actions& out) {
-  ack_synced_ = true;
   out.emplace_back(follow::SyncNow{});
 }
 

@@ -211,7 +211,6 @@ class FollowSession {
   SlotSet losing_;  // of the Apply under way
   bool applying_ = false;
   bool discarding_ = false;  // frames from before the stream went back
-  bool ack_synced_ = false;  // the master waits for it
   uint64_t rewinds_ = 0;
   uint64_t master_seq_ = 0;
   uint64_t synced_ = 0;

@@ -34,6 +34,8 @@ class NodeReplication {
   // Appends INFO's replication section, heading "# Replication" included, lines ended by CRLF. Any
   // loop.
   virtual void append_info(std::string& out) = 0;
+  // False: too few replicas are attached for a client's write to be taken. Any thread; cheap.
+  virtual bool writes_allowed() const { return true; }
   // Ends links and timers on their loops; no callback runs after it returns. Main thread.
   virtual void stop() = 0;
 };

@@ -48,6 +48,11 @@ std::vector<SettingSpec> setting_specs() {
        64},
       {"repl-output-limit", "4mb", "unsent bytes past which a replica's log is not read on",
        Kind::kBytes, 1 << 16, 1LL << 30},
+      {"min-replicas-to-write", "0",
+       "full replicas that must be attached for writes to be taken; 0: none", Kind::kInteger, 0,
+       1000},
+      {"min-replicas-max-lag", "10", "... whose last word is at most this many seconds old",
+       Kind::kInteger, 0, 1'000'000},
       {"reserve-size", "32mb", "writes are refused while the disk has less space left",
        Kind::kBytes, 0, 1LL << 40},
       {"max-background-jobs", "2", "threads of compaction and flush", Kind::kInteger, 1, 64},
@@ -56,9 +61,24 @@ std::vector<SettingSpec> setting_specs() {
   };
 }
 
-constexpr std::array<std::string_view, 10> kChangeable = {
-    "requirepass",  "masterauth",     "maxclients",         "slaveof",           "databases",
-    "repl-ping-ms", "slot-copy-rate", "repl-copy-parallel", "repl-output-limit", "repl-timeout"};
+constexpr std::array<std::string_view, 12> kChangeable = {"requirepass",
+                                                          "masterauth",
+                                                          "maxclients",
+                                                          "slaveof",
+                                                          "databases",
+                                                          "repl-ping-ms",
+                                                          "repl-timeout",
+                                                          "slot-copy-rate",
+                                                          "repl-copy-parallel",
+                                                          "repl-output-limit",
+                                                          "min-replicas-to-write",
+                                                          "min-replicas-max-lag"};
+
+// Redis's older names.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kAliases = {{
+    {"min-slaves-to-write", "min-replicas-to-write"},
+    {"min-slaves-max-lag", "min-replicas-max-lag"},
+}};
 
 // What Redis clients and Codis ask for that is not a setting here: fixed answers.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFixed = {{
@@ -128,6 +148,9 @@ std::vector<std::pair<std::string, std::string>> NodeConfig::matching(
                                     ? std::to_string(settings_.integer(spec.name))
                                     : settings_.text(spec.name));
   }
+  for (const auto& [alias, real] : kAliases) {
+    if (glob_match(glob, alias)) out.emplace_back(alias, settings_.text(real));
+  }
   for (const auto& [name, value] : kFixed) {
     if (glob_match(glob, name)) out.emplace_back(name, value);
   }
@@ -135,14 +158,23 @@ std::vector<std::pair<std::string, std::string>> NodeConfig::matching(
 }
 
 Status NodeConfig::set(std::string_view name, std::string_view value) {
-  const std::string key = to_lower(name);
+  std::string key = to_lower(name);
+  for (const auto& [alias, real] : kAliases) {
+    if (key == alias) key = real;
+  }
+  if (Status s = set_locked(key, value); !s) return s;
+  on_change_();
+  return Status::ok();
+}
+
+Status NodeConfig::set_locked(const std::string& key, std::string_view value) {
   const std::lock_guard lock(mutex_);
   const auto& specs = settings_.specs();
   const bool known = std::any_of(specs.begin(), specs.end(),
                                  [&](const SettingSpec& spec) { return spec.name == key; });
   if (!known) {
     return Status::invalid(
-        cat("ERR Unknown option or number of arguments for CONFIG SET - '", printable(name), "'"));
+        cat("ERR Unknown option or number of arguments for CONFIG SET - '", printable(key), "'"));
   }
   const std::string failed =
       cat("ERR CONFIG SET failed (possibly related to argument '", key, "') - ");

@@ -2,6 +2,7 @@
 // object.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -33,12 +34,17 @@ class NodeConfig {
   Status set(std::string_view name, std::string_view value);
   // CONFIG REWRITE: the config file, comments kept. kRefused without --config.
   Status rewrite() const;
+  // Called after each successful set(), outside the lock. One; before the port is open.
+  void on_change(std::function<void()> fn) { on_change_ = std::move(fn); }
   // For slaveof and the like, which are changed by commands and kept by REWRITE.
   void remember(std::string_view name, std::string_view value);
 
  private:
+  Status set_locked(const std::string& key, std::string_view value);
+
   mutable std::mutex mutex_;
   Settings settings_;
+  std::function<void()> on_change_ = [] {};
 };
 
 }  // namespace sf

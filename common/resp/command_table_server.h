@@ -68,6 +68,7 @@ inline constexpr CommandRow kServerCommands[] = {
     {{"UNSUBSCRIBE", -1, kCmdConnection | kCmdKeyless | kCmdPubSub, 0, 0, 0}},
     {{"UNWATCH", 1, kCmdConnection | kCmdKeyless | kCmdFast, 0, 0, 0}},
     {{"WAIT", 3, kCmdConnection | kCmdKeyless, 0, 0, 0}},
+    {{"WAITAOF", 4, kCmdConnection | kCmdKeyless, 0, 0, 0}},
     {{"WATCH", -2, kCmdConnection | kCmdFast, 1, -1, 1}},
     {{"XGROUP", -2, kCmdWrite | kCmdOneReply | kCmdMovableKeys, 0, 0, 0}, KeyRule::kSubcommandKey},
     {{"XINFO", -2, kCmdRead | kCmdOneReply | kCmdMovableKeys, 0, 0, 0}, KeyRule::kSubcommandKey},

@@ -58,5 +58,6 @@ void register_transactions(CommandRegistry& registry);
 void register_pubsub(CommandRegistry& registry);
 void register_slots(CommandRegistry& registry);        // SLOTSINFO, SLOTSHASHKEY, SLOTSSCAN, SLOTSDEL
 void register_replication(CommandRegistry& registry);  // SLAVEOF, ROLE, PKCLUSTER, REPLICATION
+void register_waits(CommandRegistry& registry);        // by register_replication: WAIT, WAITAOF
 
 }  // namespace sf

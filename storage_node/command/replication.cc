@@ -255,13 +255,36 @@ void positions(CommandContext& ctx, ArgReader& args) {
   auto rows = slot_status(service_of(ctx).state(), slots);
   resp::array(ctx.out, rows.size());
   for (const SlotStatus& row : rows) {
-    resp::array(ctx.out, 6);
+    resp::array(ctx.out, 8);
     resp::integer(ctx.out, row.slot);
     resp::bulk(ctx.out, row.master ? "master" : "slave");
     resp::bulk(ctx.out, row.at.history.empty() ? "-" : row.at.history);
     resp::integer(ctx.out, static_cast<int64_t>(row.at.seq));
     resp::bulk(ctx.out, row.link);
     resp::bulk(ctx.out, row.fence);
+    resp::bulk(ctx.out, row.from);
+    resp::integer(ctx.out, row.lag);
+  }
+}
+
+void replicas(CommandContext& ctx, ArgReader& args) {
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  const std::vector<FeedReport> rows = service_of(ctx).feeds();
+  const int64_t now_us = ctx.node.clock().mono_us();
+  resp::array(ctx.out, rows.size());
+  for (const FeedReport& row : rows) {
+    resp::array(ctx.out, 20);
+    field(ctx.out, "ip", row.ip);
+    field(ctx.out, "port", static_cast<uint64_t>(row.port));
+    field(ctx.out, "mode", row.full ? "full" : "slots");
+    field(ctx.out, "state", row.state);
+    field(ctx.out, "slots", row.slots.empty() ? "-" : row.slots.text());
+    field(ctx.out, "copying", row.copying.empty() ? "-" : row.copying.text());
+    field(ctx.out, "sent", row.sent);
+    field(ctx.out, "applied", row.acked);
+    field(ctx.out, "synced", row.synced);
+    resp::bulk(ctx.out, "ack_age_ms");
+    resp::integer(ctx.out, row.acked_us == 0 ? -1 : (now_us - row.acked_us) / 1000);
   }
 }
 
@@ -303,6 +326,7 @@ void sync_stream(CommandContext& ctx, ArgReader&) {
 
 constexpr std::array kReplicationVerbs = {
     Verb{"POSITIONS", positions},
+    Verb{"REPLICAS", replicas},
     Verb{"WAITAPPLIED", wait_applied},
     Verb{"SYNC", sync_stream},
 };
@@ -314,6 +338,7 @@ void replication(CommandContext& ctx) {
 }  // namespace
 
 void register_replication(CommandRegistry& registry) {
+  register_waits(registry);
   registry.bind("SLAVEOF", slaveof);
   registry.bind("REPLICAOF", slaveof);
   registry.bind("ROLE", role);

@@ -103,6 +103,12 @@ void Feed::wake() {
   post_wake(wake_);
 }
 
+void Feed::want_synced(uint64_t seq) {
+  loop_.post([weak = weak_from_this(), seq] {
+    if (auto feed = weak.lock()) feed->step(feed::AckWanted{seq});
+  });
+}
+
 // Commits come by the ten thousand a second; one post is enough for all of them until it has run.
 void Feed::post_wake(const std::shared_ptr<FeedWake>& wake) {
   if (!wake || wake->posted.exchange(true)) return;
@@ -346,6 +352,13 @@ void Feed::tick() {
 // ---- for INFO
 
 void Feed::publish() {
+  FeedReport before = report();
+  publish_report();
+  FeedReport now = report();
+  if (now.acked_us != before.acked_us || now.state != before.state) options_.acked(now);
+}
+
+void Feed::publish_report() {
   const std::lock_guard lock(report_mutex_);
   report_.port = session_.peer().port;
   report_.full = session_.full();
@@ -354,6 +367,7 @@ void Feed::publish() {
   report_.sent = session_.sent();
   report_.acked = session_.acked();
   report_.synced = session_.synced();
+  report_.acked_us = session_.acked_us();
   bool streaming = session_.state() == FeedSession::State::kStreaming;
   report_.state = streaming                                       ? "online"
                   : session_.state() == FeedSession::State::kOpen ? "copying"

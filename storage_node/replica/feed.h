@@ -36,6 +36,7 @@ struct FeedReport {
   uint64_t sent = 0;
   uint64_t acked = 0;
   uint64_t synced = 0;
+  int64_t acked_us = 0;  // mono; 0: none yet
   bool over = false;
 };
 
@@ -43,6 +44,8 @@ struct FeedOptions {
   std::function<ReplicaSettings()> settings = [] { return ReplicaSettings(); };
   std::string run_id;
   std::shared_ptr<CopyRate> copy_rate;
+  // What the replica acknowledged, or that it streams now or no longer, changed. The feed's loop.
+  std::function<void(const FeedReport&)> acked = [](const FeedReport&) {};
   TaskThread* log_thread = nullptr;  // reads what is no longer in memory; stopped before the loops
 };
 
@@ -69,8 +72,9 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void close();  // loop thread
 
   Loop& loop() { return loop_; }
-  FeedReport report() const;  // any thread
-  void wake();                // any thread: the log or the histories moved
+  FeedReport report() const;       // any thread
+  void wake();                     // any thread: the log or the histories moved
+  void want_synced(uint64_t seq);  // any thread: somebody waits for it
 
   size_t on_data(std::string_view unread) override;
   void on_drained() override;
@@ -92,6 +96,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void end_if_cut();
   void take_settings();
   void publish();
+  void publish_report();
   void end(const Status& why);
   void tick();
 

@@ -108,8 +108,6 @@ void FollowStore::stored(const wire::CopyDone& done, std::optional<uint64_t> rel
   if (source.full && source.mirror) state_.floor = std::max(state_.floor, done.at.seq);
   if (reload_seq) source.saved_seq = *reload_seq;
   ++source.copy.slots_done;
-  source.copy.bytes += done.bytes;
-  source.copy.entries += done.entries;
   if (!source.full && source.copy.slots_done >= source.copy.slots_total) end_copies();
 }
 

@@ -199,6 +199,8 @@ void Link::carry_out(follow::Action& action) {
   } else if (auto* chunk = std::get_if<follow::StoreChunk>(&action)) {
     const wire::Chunk& piece = chunk->chunk;
     done = files_.add(piece.slot, static_cast<Cf>(piece.family), piece.bytes);
+    source_->copy.bytes += piece.bytes.size();
+    source_->copy.entries += piece.entries;
   } else if (auto* slot = std::get_if<follow::StoreSlot>(&action)) {
     return store_slot(*slot);
   } else if (auto* begin = std::get_if<follow::BeginStream>(&action)) {

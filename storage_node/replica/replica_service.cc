@@ -60,6 +60,7 @@ void ReplicaService::stop() {
   });
   loop_.reset();
   log_thread_.stop();
+  sync_thread_.stop();
   // Each feed ends on its own loop; wait for all.
   std::map<uint64_t, std::shared_ptr<Feed>> feeds;
   {
@@ -123,6 +124,7 @@ void ReplicaService::match_links() {
 
 void ReplicaService::tick() {
   core_->control.tick();
+  count_replicas();
   tick_timer_ = loop_->loop(0).call_after(kTickUs, [this] { tick(); });
 }
 
@@ -133,6 +135,7 @@ void ReplicaService::feed(wire::Sync sync, TakenConnection connection, Loop& loo
   options.run_id = options_.run_id;
   options.settings = options_.settings;
   options.copy_rate = copy_rate_;
+  options.acked = [this](const FeedReport& report) { note_ack(report); };
   options.log_thread = &log_thread_;
   std::string mode = sync.full ? "all slots" : "some slots";
   std::shared_ptr<Feed> feed;
@@ -144,6 +147,8 @@ void ReplicaService::feed(wire::Sync sync, TakenConnection connection, Loop& loo
     feed =
         std::make_shared<Feed>(id, core_->state, loop, std::move(connection), options, [this, id] {
           std::shared_ptr<Feed> last;
+          core_->acks.remove(id);
+          count_replicas();
           const std::lock_guard inner(feeds_mutex_);
           if (auto it = feeds_.find(id); it != feeds_.end()) {
             last = std::move(it->second);
@@ -170,8 +175,48 @@ std::vector<FeedReport> ReplicaService::feeds() const {
   return out;
 }
 
+// ---- acknowledgements
+
+void ReplicaService::note_ack(const FeedReport& report) {
+  if (!report.full) return;
+  bool online = report.state == "online" && !report.over;
+  bool turned =
+      core_->acks.update(report.id, {online, report.acked, report.synced, report.acked_us});
+  if (turned || too_few_) count_replicas();
+}
+
+// Also from tick: acknowledgements grow old by themselves, and settings change.
+void ReplicaService::count_replicas() {
+  const ReplicaSettings settings = options_.settings();
+  bool needed = settings.min_replicas > 0 && settings.max_lag_s > 0;
+  if (!needed) {
+    too_few_ = false;
+    return;
+  }
+  int64_t since_us = core_->state.clock.mono_us() - settings.max_lag_s * 1'000'000;
+  too_few_ = core_->acks.good(since_us) < settings.min_replicas;
+}
+
+void ReplicaService::ask_synced(uint64_t seq) {
+  const std::lock_guard lock(feeds_mutex_);
+  for (auto& [id, feed] : feeds_) feed->want_synced(seq);
+}
+
+void ReplicaService::sync_here(std::function<void(Status)> done) {
+  sync_thread_.run([core = core_, done = std::move(done)] {
+    const uint64_t seq = core->state.engine.last_seq();
+    Status status = core->state.engine.flush_wal(true);
+    if (status) core->synced_seq = std::max(core->synced_seq.load(), seq);
+    done(std::move(status));
+  });
+}
+
 void ReplicaService::append_info(std::string& out) {
   out += replication_info_text(core_->state, feeds());
+  const ReplicaSettings settings = options_.settings();
+  if (settings.min_replicas == 0 || settings.max_lag_s == 0) return;
+  int64_t since_us = core_->state.clock.mono_us() - settings.max_lag_s * 1'000'000;
+  out += cat("min_slaves_good_slaves:", core_->acks.good(since_us), "\r\n");
 }
 
 // ---- the node
@@ -187,12 +232,16 @@ Result<std::unique_ptr<NodeReplication>> make_replication(Node& node) {
     settings.copy_bytes_per_second = config.integer("slot-copy-rate");
     settings.copy_parallel = static_cast<int>(config.integer("repl-copy-parallel"));
     settings.output_bytes = config.integer("repl-output-limit");
+    settings.min_replicas = config.integer("min-replicas-to-write");
+    settings.max_lag_s = config.integer("min-replicas-max-lag");
     return settings;
   };
   options.masterauth = [&node] { return node.config().text("masterauth"); };
   auto service = ReplicaService::start(node.engine(), node.clock(),
                                        node.log().tagged("replication"), std::move(options));
   if (!service) return service.status();
+  (*service)->count_replicas();
+  node.config().on_change([replication = service->get()] { replication->count_replicas(); });
   std::string slaveof = node.config().text("slaveof");
   auto decided = node.engine().get_sys(std::string(kDecidedRecord));
   if (!decided) return decided.status();

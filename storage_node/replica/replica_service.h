@@ -2,6 +2,7 @@
 // and the feeds to replicas on the loops of the connections they took over.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "storage_node/node.h"
 #include "storage_node/replica/feed.h"
 #include "storage_node/replica/link.h"
+#include "storage_node/replica/replica_acks.h"
 #include "storage_node/replica/replica_settings.h"
 #include "storage_node/replica/slot_control.h"
 #include "storage_node/replica/slot_status.h"
@@ -34,6 +36,8 @@ class ReplicaService : public NodeReplication {
         : state(engine, clock, log, seed), control(state) {}
     ReplicaState state;
     SlotControl control;
+    ReplicaAcks acks;
+    std::atomic<uint64_t> synced_seq{0};  // everything up to it is on this node's disk
   };
 
   // Reads the records, begins a history, starts the links.
@@ -48,8 +52,14 @@ class ReplicaService : public NodeReplication {
   // A connection that said REPLICATION SYNC. On the connection's loop.
   void feed(wire::Sync sync, TakenConnection connection, Loop& loop);
   std::vector<FeedReport> feeds() const;  // any thread
+  void count_replicas();                  // any thread: for min-replicas-to-write
+  // Any thread. Full replicas get this on their disk, and say so, as soon as they can.
+  void ask_synced(uint64_t seq);
+  // The same for this node; `done` on a thread of its own.
+  void sync_here(std::function<void(Status)> done);
 
   void append_info(std::string& out) override;
+  bool writes_allowed() const override { return !too_few_.load(std::memory_order_relaxed); }
   void stop() override;
 
  private:
@@ -57,6 +67,7 @@ class ReplicaService : public NodeReplication {
   void match_links();  // links loop: one link a source
   void tick();
   void wake_feeds();
+  void note_ack(const FeedReport& report);
   FollowConfig link_config() const;
   FollowLimits follow_limits() const;
 
@@ -70,7 +81,9 @@ class ReplicaService : public NodeReplication {
   std::map<const Source*, std::unique_ptr<Link>> links_;  // links loop only
   TimerId tick_timer_ = 0;
   std::unique_ptr<WorkerPool> loop_;
-  TaskThread log_thread_;  // of the feeds
+  std::atomic<bool> too_few_{false};  // min-replicas-to-write
+  TaskThread log_thread_;             // of the feeds
+  TaskThread sync_thread_;
 };
 
 // For NodeParts::make_replication.

@@ -13,6 +13,8 @@ struct ReplicaSettings {
   int64_t copy_bytes_per_second = 128LL << 20;  // of the node; 0: no limit
   int copy_parallel = 2;
   int64_t output_bytes = 4LL << 20;
+  int64_t min_replicas = 0;  // full ones, for writes to be taken; 0: none needed
+  int64_t max_lag_s = 10;    // of their last ack; 0: min_replicas does not count
 
   int64_t silence_us() const { return timeout_s * 1'000'000; }
   // A link must not be cut for being quiet, whatever was set.

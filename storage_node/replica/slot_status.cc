@@ -42,12 +42,18 @@ SlotStatus status_of(const ReplicaState& state, int slot) {
     return out;
   }
   out.master = false;
+  out.from = source->master.text();
   auto position = source->positions.position(slot);
   out.at = position.value_or(Position{});
   out.link = link_name(source->link);
   // The link as a whole may be copying others, or be up while this one is copied.
   if (source->positions.streaming() && source->link != Source::Link::kDown) {
     out.link = position ? "up" : "copying";
+  }
+  uint64_t newest = source->master_seq;
+  out.lag = -1;
+  if (position && newest != 0) {
+    out.lag = newest > position->seq ? static_cast<int64_t>(newest - position->seq) : 0;
   }
   return out;
 }
@@ -152,6 +158,12 @@ std::string slot_info_text(const ReplicaState& state, const std::vector<FeedRepo
     if (auto source = state.source_of(slot)) {
       out += cat("  master: ", source->master.text(),
                  "\r\n  slave status: ", slave_state(*source, status), "\r\n");
+      if (source->copy.started_us != 0) {
+        CopyNumbers numbers = copy_numbers(*source, state.clock.mono_us());
+        out += cat("  copy: slots=", source->copy.slots_done, "/", source->copy.slots_total,
+                   ",bytes=", source->copy.bytes, ",rate=", numbers.rate, ",eta_s=", numbers.eta_s,
+                   "\r\n");
+      }
     }
     std::string replicas;
     int count = 0;
@@ -199,7 +211,8 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
     } else {
       partial += cat("slotferry_replica", partial_count++, ":ip=", feed.ip, ",port=", feed.port,
                      ",", numbers, ",synced=", feed.synced, ",lag=", lag_of(state, feed),
-                     ",slots=", feed.slots.text(), "\r\n");
+                     ",slots=", feed.slots.text(),
+                     ",copying=", feed.copying.empty() ? "-" : feed.copying.text(), "\r\n");
     }
   }
   out += cat("connected_slaves:", full_count, "\r\n", replicas,

@@ -15,6 +15,8 @@ struct SlotStatus {
   Position at;               // own history and slot_seq, or the followed position
   std::string link = "-";    // "-", "up", "down", "copying"
   std::string fence = "no";  // "no", "leased", "permanent"
+  std::string from = "-";    // host:port it is followed from
+  int64_t lag = 0;           // of a followed slot: batches of the master's log; -1: unknown
 };
 
 std::vector<SlotStatus> slot_status(const ReplicaState& state, const SlotSet& slots);

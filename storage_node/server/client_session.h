@@ -112,6 +112,9 @@ class ClientSession : public StreamHandler {
   std::string describe(int64_t now_us) const;
   void note_command(std::string_view name) { last_command_.assign(name); }
   void sync_before_replies();  // see SessionHub
+  // The log's end after this client's last write, for WAIT.
+  void note_write(uint64_t seq) { last_write_ = seq; }
+  uint64_t last_write() const { return last_write_; }
   void kill();                 // closes now, or after the reply if it is this session's own command
 
   // ---- StreamHandler
@@ -142,6 +145,7 @@ class ClientSession : public StreamHandler {
   bool paused_ = false;
   uint64_t blocked_ = 0;  // number of the block that is waited for; 0: none
   uint64_t next_block_ = 1;
+  uint64_t last_write_ = 0;
   ReplyMode reply_mode_ = ReplyMode::kOn;
   std::string skipped_;  // replies the client does not want
   std::string name_;

@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
+#include "storage_node/node.h"
 #include "storage_node/server/multi_state.h"
 #include "storage_node/server/session_hub.h"
 #include "storage_node/types/meta.h"
@@ -168,6 +169,9 @@ void Dispatcher::run(ClientSession& session, const CommandSpec& spec,
   const KeyList keys(spec, argv);
   if (!owner_allows(session, spec, keys.view(), out)) return;
   const bool writes = spec.is(kCmdWrite);
+  if (writes && node_.replication() != nullptr && !node_.replication()->writes_allowed()) {
+    return resp::error(out, "NOREPLICAS Not enough good replicas to write.");
+  }
   // Readers see one moment by a snapshot where they need it; only writers exclude one another.
   KeyLocks::Held held;
   if (writes && take_locks) {
@@ -180,6 +184,7 @@ void Dispatcher::run(ClientSession& session, const CommandSpec& spec,
   if (keys.view().empty()) watches_.touch_all();
   for (const std::string_view key : keys.view()) watches_.touch(session.db(), key);
   session.sync_before_replies();
+  session.note_write(engine_.last_seq());
 }
 
 // A watched key that was there and has expired since counts as changed.

@@ -157,3 +157,118 @@ def test_a_reload_on_the_master_does_not_stop_the_other_slots():
         print("slot 601 lagged at most %.1f ms" % (worst * 1000))
         assert worst < 1.0
         assert_equal(middle, last, {600, 601})
+
+
+def test_positions_and_replicas_tell_machines_everything():
+    with Env() as env:
+        old, slots, full = Node(env, "old"), Node(env, "slots"), Node(env, "full")
+        fill_slot(old, 50, 2000)
+        slots.follow_slots(old, "50-51")
+        full("SLAVEOF", "127.0.0.1", old.port)
+        wait_in_sync(old, slots, "50-51")
+        wait_in_sync(old, full)
+        end = old.positions("50")[50]
+        row = slots("REPLICATION", "POSITIONS", "50")[0]
+        assert row[1:3] == [b"slave", end["history"].encode()] and row[3] >= end["seq"]
+        assert row[6:] == [old.address.encode(), 0]
+        assert old("REPLICATION", "POSITIONS", "50")[0][6:] == [b"-", 0]
+        rows = [_flat(r) for r in old("REPLICATION", "REPLICAS")]
+        by_mode = {r["mode"]: r for r in rows}
+        assert by_mode["slots"]["slots"] == "50-51" and by_mode["slots"]["copying"] == "-"
+        assert by_mode["full"]["slots"] == "0-1023" and by_mode["full"]["state"] == "online"
+        assert by_mode["full"]["port"] == full.port and 0 <= by_mode["full"]["ack_age_ms"] < 5000
+        assert by_mode["slots"]["applied"] >= end["seq"]
+        wait_until("synced", lambda: all(_flat(r)["synced"] >= end["seq"] for r in old("REPLICATION", "REPLICAS")), 10)
+        assert "copy: slots=2/2,bytes=" in slots("PKCLUSTER", "INFO", "SLOT", "50").decode()
+
+
+def _flat(row):
+    out = {row[i].decode(): row[i + 1] for i in range(0, len(row), 2)}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in out.items()}
+
+
+def test_WAIT_counts_replicas_that_applied_this_clients_write():
+    with Env() as env:
+        master, one, two = Node(env, "master"), Node(env, "one"), Node(env, "two")
+        client = connect(master.port)
+        assert client.execute_command("WAIT", 1, 50) == 0  # nobody there
+        for replica in (one, two):
+            replica("SLAVEOF", "127.0.0.1", master.port)
+        for replica in (one, two):
+            wait_in_sync(master, replica)
+        for n in range(50):
+            client.set("w%d" % n, n)
+            begin = time.perf_counter()
+            assert client.execute_command("WAIT", 2, 5000) == 2
+            assert time.perf_counter() - begin < 4
+            assert one.client.get("w%d" % n) == b"%d" % n == two.client.get("w%d" % n)
+        two.proc.kill()
+        client.set("x", 1)
+        begin = time.perf_counter()
+        assert client.execute_command("WAIT", 2, 300) == 1
+        assert 0.25 < time.perf_counter() - begin < 3
+        with pytest.raises(redis.ResponseError, match="timeout is negative"):
+            client.execute_command("WAIT", 1, -1)
+        with pytest.raises(redis.ResponseError, match="cannot be used with replica"):
+            one("WAIT", 1, 1)
+        pipe = client.pipeline(transaction=True)  # inside MULTI it does not wait
+        pipe.set("y", 1)
+        pipe.execute_command("WAIT", 5, 0)
+        assert pipe.execute()[1] <= 2
+        # A client that waits does not hold up another.
+        waiting = connect(master.port)
+        waiting.set("z", 1)
+        thread = threading.Thread(target=lambda: waiting.execute_command("WAIT", 2, 1000))
+        thread.start()
+        begin = time.perf_counter()
+        client.ping()
+        assert time.perf_counter() - begin < 0.9
+        thread.join()
+
+
+def test_WAITAOF_waits_for_disks_here_and_there_and_asks_rather_than_polls():
+    with Env() as env:
+        master, one = Node(env, "master"), Node(env, "one")
+        client = connect(master.port)
+        client.set("a", 1)
+        assert client.execute_command("WAITAOF", 1, 0, 5000) == [1, 0]
+        one("SLAVEOF", "127.0.0.1", master.port)
+        wait_in_sync(master, one)
+        times = []
+        for n in range(20):
+            client.set("a", n)
+            begin = time.perf_counter()
+            assert client.execute_command("WAITAOF", 1, 1, 5000) == [1, 1]
+            times.append(time.perf_counter() - begin)
+        print("WAITAOF 1 1: median %.1f ms" % (sorted(times)[10] * 1000))
+        assert sorted(times)[10] < 0.4  # the replica's own sync is once a second
+        one.proc.kill()
+        client.set("a", "b")
+        assert client.execute_command("WAITAOF", 0, 1, 200)[1] == 0
+        with pytest.raises(redis.ResponseError):
+            client.execute_command("WAITAOF", 2, 0, 0)
+
+
+def test_min_replicas_to_write():
+    with Env() as env:
+        master, one = Node(env, "master", extra=("--min-replicas-to-write", "1")), Node(env, "one")
+        client = connect(master.port)
+        with pytest.raises(redis.ResponseError, match="^NOREPLICAS Not enough good replicas to write.|Not enough good replicas"):
+            client.set("a", 1)
+        assert client.get("a") is None
+        one("SLAVEOF", "127.0.0.1", master.port)
+        wait_until("taken", lambda: _can_write(client), 20)
+        assert master.info()["min_slaves_good_slaves"] == "1"
+        one.proc.kill()
+        wait_until("refused", lambda: not _can_write(client), 20)
+        master("CONFIG", "SET", "min-slaves-to-write", "0")
+        client.set("a", 3)
+        assert master.client.config_get("min-replicas-*") == {"min-replicas-to-write": "0", "min-replicas-max-lag": "10"}
+
+
+def _can_write(client):
+    try:
+        return client.set("a", 2)
+    except redis.ResponseError as error:
+        assert "Not enough good replicas" in str(error)
+        return False

@@ -2,6 +2,7 @@
 // replica's: scripts for the walks, and a seeded walk with breaks, restarts, promotes and ingests.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -583,6 +584,33 @@ TEST_CASE("sessions: a slot dropped and added again while its copy comes is copi
   CHECK(pair.session().up());
   CHECK(replica.positions.position(1)->seq == master.last());
   check_truth(master, replica);
+}
+
+TEST_CASE("sessions: getack follows the frame that is waited for, and is not asked in vain") {
+  Master master(11);
+  FeedSession feed(FeedLimits{}, 0);
+  feed::Asked asked;
+  asked.sync = {wire::kProtocol, "replica", 1, true, {{SlotSet::all(), {}}}};
+  asked.run_id = "master";
+  asked.chain = master.chain;
+  feed.step(asked, 0);
+  feed.step(feed::Said{wire::StreamFrom{{master.chain.current(), 0}}}, 0);
+  CHECK(feed.step(feed::AckWanted{2}, 0).empty());
+  auto read = [&](uint64_t after) {
+    feed::LogRead log;
+    log.after = after;
+    log.entries.push_back({{after + 1, 1, {}}, false, {}});
+    auto actions = feed.step(log, 0);
+    return std::count_if(actions.begin(), actions.end(), [](const feed::Action& action) {
+      auto* send = std::get_if<feed::Send>(&action);
+      return send != nullptr && send->bytes.find("getack") != std::string::npos;
+    });
+  };
+  CHECK(read(0) == 0);
+  CHECK(read(1) == 1);
+  CHECK(read(2) == 0);
+  feed.step(feed::Said{wire::Ack{3, 3}}, 0);
+  CHECK(feed.step(feed::AckWanted{3}, 0).empty());
 }
 
 // Slots come and go while everything else happens, too.

@@ -9,7 +9,47 @@ namespace sf {
 
 using follow::Fail;
 
-std::vector<follow::Action> FollowSession::step(const follow::Event& event, int64_t now_us) {
+namespace {
+
+RequestLimits stream_limits() {
+  RequestLimits limits;
+  limits.args_max = 1 << 16;
+  limits.bulk_bytes_max = 1200UL << 20;  // one batch with the largest value, and then some
+  limits.request_bytes_max = 1300UL << 20;
+  return limits;
+}
+
+}  // namespace
+
+FollowSession::FollowSession(FollowConfig config, SlotPositions& positions, int64_t now_us)
+    : config_(std::move(config)),
+      positions_(positions),
+      parser_(stream_limits()),
+      heard_us_(now_us) {}
+
+std::optional<follow::Event> FollowSession::read(std::string_view unread, size_t* used) {
+  *used = 0;
+  if (unread.empty()) return std::nullopt;
+  if (unread[0] == '+' || unread[0] == '-') {
+    const size_t end = unread.find("\r\n");
+    if (end == std::string_view::npos) return std::nullopt;
+    *used = end + 2;
+    return follow::Line{std::string(unread.substr(0, end))};
+  }
+  Request request;
+  const auto outcome = parser_.parse(unread, &request);
+  *used = parser_.consumed();
+  if (outcome == RequestParser::Outcome::kNeedMore) return std::nullopt;
+  if (outcome == RequestParser::Outcome::kError) {
+    *used = unread.size();
+    return follow::Failed{Status::corrupt(cat("no replication stream: ", parser_.error()))};
+  }
+  auto message = wire::decode_master(request.argv);
+  if (!message) return follow::Failed{message.status()};
+  return follow::Said{std::move(*message)};
+}
+
+PeerSession::Actions FollowSession::step(const follow::Event& event, int64_t now_us) {
   Actions out;
   now_us_ = now_us;
   if (state_ == State::kEnded) return out;

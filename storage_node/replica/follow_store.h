@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "replication/follow_session.h"
+#include "replication/peer_session.h"
 #include "storage_node/replica/replica_state.h"
 
 namespace sf {

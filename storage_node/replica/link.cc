@@ -13,26 +13,18 @@ constexpr int64_t kPortRetryUs = 2'000;
 constexpr int64_t kFirstRetryUs = 20'000;
 constexpr int64_t kLastRetryUs = 1'000'000;
 
-RequestLimits stream_limits() {
-  RequestLimits limits;
-  limits.args_max = 1 << 16;
-  limits.bulk_bytes_max = 1200UL << 20;  // one batch with the largest value, and then some
-  limits.request_bytes_max = 1300UL << 20;
-  return limits;
-}
-
 }  // namespace
 
 Link::Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
-           std::function<FollowConfig()> config)
+           std::function<FollowConfig()> config, PeerSessionMaker make_session)
     : state_(state),
       loop_(loop),
       source_(std::move(source)),
       config_(std::move(config)),
+      make_session_(std::move(make_session)),
       store_(state_, source_),
       files_(state_.engine.dir(), source_->master.text()),
       backoff_(kFirstRetryUs, kLastRetryUs, Random::system_seed()),
-      parser_(stream_limits()),
       self_(std::make_shared<Link*>(this)) {
   {
     const std::lock_guard lock(state_.mutex);
@@ -68,9 +60,8 @@ void Link::connect() {
     lower(Source::Link::kConnecting);
     source_->dropped = {};
     config.full = source_->full;
-    session_.emplace(std::move(config), source_->positions, loop_.now_us());
+    session_ = make_session_(std::move(config), source_->positions, loop_.now_us());
   }
-  parser_ = RequestParser(stream_limits());
   ++session_number_;
   broken_ = false;
   stream_ = loop_.connect(source_->master.host, source_->master.port, kConnectTimeoutUs, this);
@@ -107,36 +98,17 @@ void Link::on_closed(const Status& why) {
 
 // ---- messages
 
-size_t Link::take_one(std::string_view data) {
-  if (data[0] == '+' || data[0] == '-') {
-    size_t end = data.find("\r\n");
-    if (end == std::string_view::npos) return 0;
-    step(follow::Line{std::string(data.substr(0, end))});
-    return end + 2;
-  }
-  Request request;
-  auto outcome = parser_.parse(data, &request);
-  size_t used = parser_.consumed();
-  if (outcome == RequestParser::Outcome::kError) {
-    step(follow::Failed{Status::corrupt(cat("no replication stream: ", parser_.error()))});
-    return data.size();
-  }
-  if (outcome == RequestParser::Outcome::kNeedMore) return used;
-  auto message = wire::decode_master(request.argv);
-  if (message) {
-    step(follow::Said{std::move(*message)});
-  } else {
-    step(follow::Failed{message.status()});
-  }
-  return used;
-}
-
 size_t Link::on_data(std::string_view unread) {
   size_t used = 0;
-  while (used < unread.size() && !broken_) {
-    size_t taken = take_one(unread.substr(used));
-    if (taken == 0) break;
+  while (used < unread.size() && !broken_ && session_) {
+    size_t taken = 0;
+    const auto event = session_->read(unread.substr(used), &taken);
     used += taken;
+    if (event) {
+      step(*event);
+    } else if (taken == 0) {
+      break;
+    }
   }
   return broken_ ? unread.size() : used;
 }
@@ -307,7 +279,7 @@ void Link::lower(Source::Link to) {
 
 void Link::show_state() {
   if (broken_) return;
-  using State = FollowSession::State;
+  using State = PeerSession::State;
   Source::Link before = source_->link;
   switch (session_->state()) {
     case State::kStreaming:

@@ -1,4 +1,4 @@
-// One connection to a master: the shell of a FollowSession. Lives on the replication loop; takes
+// One connection to a master: the shell of a PeerSession. Lives on the replication loop; takes
 // ReplicaState::mutex for each message. Slots' files are ingested on a thread of the link's own,
 // one slot at a time, beside the stream.
 #pragma once
@@ -7,13 +7,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "common/net/loop.h"
-#include "common/resp/request_parser.h"
 #include "replication/backoff.h"
-#include "replication/follow_session.h"
+#include "replication/peer_session.h"
 #include "storage_node/replica/chunk_files.h"
 #include "storage_node/replica/follow_store.h"
 #include "storage_node/replica/replica_state.h"
@@ -25,7 +23,7 @@ class Link : public StreamHandler {
  public:
   // `config` is asked at each connect and each tick: password and limits may have changed.
   Link(ReplicaState& state, Loop& loop, std::shared_ptr<Source> source,
-       std::function<FollowConfig()> config);
+       std::function<FollowConfig()> config, PeerSessionMaker make_session);
   ~Link() override;
 
   const std::shared_ptr<Source>& source() const { return source_; }
@@ -59,18 +57,17 @@ class Link : public StreamHandler {
     uint64_t rewinds;
   };
   void on_synced(const SyncPoint& point, const Status& status);
-  size_t take_one(std::string_view data);
 
   ReplicaState& state_;
   Loop& loop_;
   std::shared_ptr<Source> source_;
   std::function<FollowConfig()> config_;
+  PeerSessionMaker make_session_;
   FollowStore store_;
   ChunkFiles files_;
   Backoff backoff_;
-  std::optional<FollowSession> session_;
+  std::unique_ptr<PeerSession> session_;
   std::deque<follow::Action> queue_;
-  RequestParser parser_;
   uint64_t session_number_ = 0;
   TimerId retry_timer_ = 0;
   TimerId tick_timer_ = 0;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 
 #include "common/net/uv_loop.h"
+#include "replication/follow_session.h"
 
 namespace sf {
 namespace {
@@ -116,8 +117,11 @@ void ReplicaService::match_links() {
     if (link) {
       link->look();
     } else {
-      link = std::make_unique<Link>(core_->state, loop_->loop(0), source,
-                                    [this] { return link_config(); });
+      link = std::make_unique<Link>(
+          core_->state, loop_->loop(0), source, [this] { return link_config(); },
+          [](FollowConfig config, SlotPositions& positions, int64_t now_us) {
+            return std::make_unique<FollowSession>(std::move(config), positions, now_us);
+          });
     }
   }
 }

@@ -1,0 +1,90 @@
+"""The replica's disk fills up in the middle of replication: the link says so, the master's clients do not notice, and it goes
+on by itself when there is space, without a difference."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))), "tests", "support"))
+from ferry_env import Env, wait_until  # noqa: E402
+from replica_env import Node, assert_equal, wait_in_sync  # noqa: E402
+
+
+@pytest.fixture()
+def small_disk():
+    """A file system of 128 MB of its own, where the machine lets us mount one."""
+    path = tempfile.mkdtemp(prefix="slotferry-disk-")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", path], capture_output=True)
+    if mounted.returncode != 0:
+        os.rmdir(path)
+        pytest.skip("no right to mount a small file system here")
+    yield path
+    subprocess.run(["umount", path], check=True)
+    os.rmdir(path)
+
+
+def fill_disk(path, leave):
+    with open(os.path.join(path, "filler"), "wb") as f:
+        left = max(0, shutil.disk_usage(path).free - leave)
+        while left > 0:
+            left -= f.write(b"x" * min(left, 1 << 20))
+
+
+def free_disk(path):
+    os.remove(os.path.join(path, "filler"))
+
+
+def write(node, megabytes, prefix):
+    pipe = node.client.pipeline(transaction=False)
+    for n in range(megabytes * 100):
+        pipe.set("%s%d" % (prefix, n % 1500), os.urandom(5000).hex())
+        if n % 100 == 99:
+            assert all(pipe.execute())
+
+
+def replica_on(env, disk, reserve):
+    return Node(env, "replica", extra=("--dir", os.path.join(disk, "d"), "--write-buffer-size", "4mb", "--reserve-size",
+                                       reserve, "--wal-spare-size", "0"))
+
+
+def says_full(replica):
+    return "space" in replica.info().get("master_link_error", "").lower()
+
+
+@pytest.mark.parametrize("reserve", ["32mb", "0"], ids=["reserve", "rocksdb-hits-the-end"])
+def test_R12_the_disk_fills_up_in_the_stream(small_disk, reserve):
+    with Env() as env:
+        master, replica = Node(env, "master"), replica_on(env, small_disk, reserve)
+        replica("SLAVEOF", "127.0.0.1", master.port)
+        write(master, 3, "a")
+        wait_in_sync(master, replica)
+        copied = replica.info()["slotferry_link0"].split("copied_slots=")[1].split(",")[0]
+        fill_disk(small_disk, 2 << 20)
+        write(master, 15, "b")  # the master's clients go on
+        wait_until("the link says so", lambda: says_full(replica))
+        assert replica.client.get("a1") == master.client.get("a1")
+        write(master, 2, "c")
+        free_disk(small_disk)
+        wait_until("the link goes on by itself", lambda: replica.info()["master_link_status"] == "up")
+        wait_in_sync(master, replica)
+        assert_equal(master, replica)
+        assert "copied_slots=%s," % copied in replica.info()["slotferry_link0"]  # resumed where it was
+        replica.restart()
+        wait_in_sync(master, replica)
+        assert_equal(master, replica)
+
+
+def test_the_disk_fills_up_in_the_copy(small_disk):
+    with Env() as env:
+        master, replica = Node(env, "master"), replica_on(env, small_disk, "32mb")
+        write(master, 15, "a")
+        fill_disk(small_disk, 20 << 20)
+        replica("SLAVEOF", "127.0.0.1", master.port)
+        wait_until("the link says so", lambda: says_full(replica))
+        free_disk(small_disk)
+        wait_in_sync(master, replica)
+        assert_equal(master, replica)

@@ -37,7 +37,8 @@ Status Node::open(NodeParts parts) {
       StateFolder::open(config_->dir(), "slotferry-node", kFolderFormat);
   if (!folder) return folder.status();
   folder_ = std::move(*folder);
-  const EngineOptions options = config_->engine_options();
+  EngineOptions options = config_->engine_options();
+  if (parts.adjust_engine) parts.adjust_engine(options);
   Result<std::unique_ptr<Engine>> engine = Engine::open(options, clock_, log_.tagged("engine"));
   if (!engine) return engine.status();
   engine_ = std::move(*engine);

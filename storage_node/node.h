@@ -43,6 +43,7 @@ class NodeReplication {
 struct NodeParts {
   std::function<void(CommandRegistry&)> register_commands;
   std::function<Result<std::unique_ptr<NodeReplication>>(Node&)> make_replication;  // may be empty
+  std::function<void(EngineOptions&)> adjust_engine;  // may be empty; for test programs
 };
 
 class Node {

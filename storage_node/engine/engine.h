@@ -32,6 +32,7 @@
 #include "storage_node/engine/write_txn.h"
 
 namespace rocksdb {
+class FileSystem;
 class Iterator;
 class Snapshot;
 }  // namespace rocksdb
@@ -59,6 +60,7 @@ struct EngineOptions {
   // the end.
   int64_t reserve_bytes = 32L << 20;
   bool expire_actively = true;  // the background task that removes expired keys of own slots
+  std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's own
 };
 
 // A consistent view. Engine::snapshot() makes one; must die before the engine.

@@ -36,6 +36,7 @@ struct Engine::State {
   const EngineOptions options;
   const Clock& clock;
   const Log log;
+  std::unique_ptr<rocksdb::Env> env;  // null: the default one
   std::shared_ptr<rocksdb::Cache> cache;
   rocksdb::Options table_options;  // of a data family, for SST files written outside the DB
   std::atomic<rocksdb::DB*> open_db_ptr{

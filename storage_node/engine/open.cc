@@ -1,5 +1,6 @@
 // Opening and closing: options, column families, recovery of what is kept in memory.
 #include <rocksdb/convenience.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 
@@ -96,7 +97,11 @@ Status Engine::State::open_db() {
   Status made = make_dirs(options.dir);
   if (!made) return made;
   cache = rocksdb::NewLRUCache(options.block_cache_bytes);
-  const rocksdb::DBOptions db_opts = db_options(options);
+  rocksdb::DBOptions db_opts = db_options(options);
+  if (options.file_system) {
+    env = rocksdb::NewCompositeEnv(options.file_system);
+    db_opts.env = env.get();
+  }
   const auto filter = make_expire_filter([this] { return open_meta_source(); });
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (int i = 0; i < kCfCount; ++i) {

@@ -160,9 +160,9 @@ class Env:
         self.procs[name] = proc
         return proc.start() if start else proc
 
-    def node(self, name, port=None, extra=(), start=True):
+    def node(self, name, port=None, extra=(), start=True, binary="slotferry-node"):
         port = port or free_port()
-        proc = self.add(name, [program("slotferry-node"), "--port", str(port), "--bind", "127.0.0.1", "--dir",
+        proc = self.add(name, [program(binary), "--port", str(port), "--bind", "127.0.0.1", "--dir",
                                self.path(name), "--threads", "2", *extra], "ready on", start=start)
         proc.port, proc.address = port, "127.0.0.1:%d" % port
         return proc

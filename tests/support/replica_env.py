@@ -33,11 +33,11 @@ def pairs(flat):
 class Node:
     """One slotferry-node and a client for the verbs; kill -9 and start again as one likes."""
 
-    def __init__(self, env, name, extra=(), password=None):
+    def __init__(self, env, name, extra=(), password=None, binary="slotferry-node"):
         self.env, self.name, self.password = env, name, password
         if password:
             extra = ("--requirepass", password, *extra)
-        self.proc = env.node(name, extra=extra)
+        self.proc = env.node(name, extra=extra, binary=binary)
         self.port = self.proc.port
         self.address = self.proc.address
         self.client = connect(self.port, password=password)

@@ -24,6 +24,7 @@ inline constexpr std::string_view kLastSeqRecord = "engine/last_seq";
 // (seq, rocksdb seq): WAL entries up to the latter are of an earlier log (reset_log).
 inline constexpr std::string_view kLogBaseRecord = "engine/log_base";
 inline constexpr std::string_view kVersionRecord = "engine/version";
+inline constexpr std::string_view kResumedRecord = "engine/resumed";
 inline constexpr std::string_view kFormatRecord = "engine/format";
 inline constexpr uint64_t kIndexEvery = 256;     // batches between two points of the log index
 inline constexpr uint64_t kLastSeqEvery = 4096;  // batches between two last_seq records
@@ -53,7 +54,9 @@ struct Engine::State {
   bool index_next = true;             // the first batch after a start gets an index point
   uint64_t batches_since_record = 0;  // under gate
   std::atomic<bool> disk_full{false};
-  int64_t next_space_check_us = 0;  // under gate
+  int64_t next_space_check_us = 0;        // under gate
+  std::atomic<bool> write_failed{false};  // by RocksDB, for lack of space; until resume_writes
+  int64_t next_resume_us = 0;             // under gate
   struct Refusal {
     std::string write_text;
     std::string read_text;
@@ -78,10 +81,10 @@ struct Engine::State {
   };
   // Kept by need (log_trim.cc).
   std::map<std::string, LogClaim> claims;
-  LogKept log_kept_now;                                 // without claims
+  LogKept log_kept_now;                         // without claims
   std::mutex trim_mutex;                        // outside the log's; never taken inside the gate
   std::map<std::string, int64_t> closed_files;  // archived WAL file -> monotonic ms of its end
-  bool trimmed_once = false;                         // once in this life; under trim_mutex
+  bool trimmed_once = false;                    // once in this life; under trim_mutex
   std::mutex cursor_mutex;                      // never taken inside the gate
   std::vector<Cursor> cursors;                  // where recent readers of the WAL stopped
 
@@ -143,6 +146,7 @@ struct Engine::State {
   void note_lost_claims(const LogCut& cut, uint64_t bytes);
   // gate.cc; the gate is held in all of these
   Status check_disk();
+  Status resume_writes();
   Status write_batch(rocksdb::WriteBatch& batch, bool synced);
   Status write_sys(const SysRecords& records, bool synced);
   void add_sys(rocksdb::WriteBatch& batch, const SysRecords& records) const;

@@ -13,6 +13,8 @@ namespace sf {
 
 namespace {
 
+constexpr int64_t kFullRetryUs = 200'000;
+
 rocksdb::Slice slice(std::string_view v) {
   return {v.data(), v.size()};
 }
@@ -86,38 +88,63 @@ class CountFinder {
 
 // ---- inside the gate
 
-Status Engine::State::check_disk() {
-  const int64_t now = clock.mono_us();
-  if (now < next_space_check_us) {
-    if (!disk_full) return Status::ok();
-  } else {
-    const Result<int64_t> left = free_bytes(options.dir);
-    next_space_check_us = now + (disk_full ? 200'000 : 1'000'000);
-    const bool full = left.is_ok() && *left < options.reserve_bytes;
-    if (disk_full && !full) {
-      const rocksdb::Status resumed = rocks()->Resume();
-      if (!resumed.ok()) return to_status(resumed, "going on after a full disk");
-      log.info("there is space on the disk again, writes go on");
-      disk_full = false;
-    } else if (full && !disk_full) {
-      log.error(cat("the disk of ", options.dir, " is nearly full, writes are refused"));
-      disk_full = true;
-    }
-  }
-  if (!disk_full) return Status::ok();
-  return Status::no_space(cat("the disk of the data folder ", options.dir,
+namespace {
+
+Status disk_is_full(const std::string& dir) {
+  return Status::no_space(cat("the disk of the data folder ", dir,
                               " is full; free space on it, writes go on by themselves"));
 }
 
+}  // namespace
+
+Status Engine::State::check_disk() {
+  const int64_t now = clock.mono_us();
+  if (now >= next_space_check_us) {
+    const Result<int64_t> left = free_bytes(options.dir);
+    next_space_check_us = now + (disk_full ? kFullRetryUs : 1'000'000);
+    const bool full = left.is_ok() && *left < options.reserve_bytes;
+    if (full && !disk_full) {
+      log.error(cat("the disk of ", options.dir, " is nearly full, writes are refused"));
+    } else if (disk_full && !full) {
+      log.info("there is space on the disk again, writes go on");
+    }
+    disk_full = full;
+  }
+  return disk_full ? disk_is_full(options.dir) : Status::ok();
+}
+
+// After RocksDB itself met the end of the disk. Its Resume writes everything out and begins a new
+// WAL file, but not if its memtables are empty: the next write would go to the file whose last
+// record is broken. So after each Resume they get a record, which is in no WAL.
+Status Engine::State::resume_writes() {
+  const int64_t now = clock.mono_us();
+  if (now < next_resume_us) return disk_is_full(options.dir);
+  next_resume_us = now + kFullRetryUs;
+  const rocksdb::Status resumed = rocks()->Resume();
+  if (!resumed.ok()) return disk_is_full(options.dir);
+  rocksdb::WriteOptions memory_only;
+  memory_only.disableWAL = true;
+  const rocksdb::Status marked =
+      rocks()->Put(memory_only, handle(Cf::kSys), slice(kResumedRecord), rocksdb::Slice());
+  if (!marked.ok()) return disk_is_full(options.dir);
+  write_failed = false;
+  log.info("RocksDB writes again after a full disk");
+  return Status::ok();
+}
+
 Status Engine::State::write_batch(rocksdb::WriteBatch& batch, bool synced) {
+  if (write_failed) {
+    Status resumed = resume_writes();
+    if (!resumed) return resumed;
+  }
   rocksdb::WriteOptions write;
   write.sync = synced;
   const rocksdb::Status status = rocks()->Write(write, &batch);
   if (status.ok()) return Status::ok();
   Status out = to_status(status, "writing");
   if (out.code() == Code::kNoSpace) {
-    disk_full = true;
-    next_space_check_us = clock.mono_us() + 200'000;
+    write_failed = true;
+    next_resume_us = clock.mono_us() + kFullRetryUs;
   }
   log.error(out.text());
   return out;
@@ -274,6 +301,7 @@ Status Engine::State::sync_until(uint64_t seq) {
       sync_done.wait(lock);
       continue;
     }
+    if (write_failed) return disk_is_full(options.dir);  // Resume will write it all out
     syncing = true;
     lock.unlock();
     const uint64_t target = last_seq.load(std::memory_order_acquire);
@@ -377,6 +405,7 @@ Status Engine::with_gate(const std::function<Status(Gate&)>& fn) {
 }
 
 Status Engine::flush_wal(bool synced) {
+  if (state_->write_failed) return disk_is_full(state_->options.dir);
   return to_status(state_->rocks()->FlushWAL(synced), "syncing the log");
 }
 

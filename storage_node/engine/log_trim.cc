@@ -153,7 +153,7 @@ Status Engine::trim_log() {
     if (!s.log_index.empty()) readable = s.log_index.front().second;
   }
   LogLimits limits = s.log_limits();
-  if (s.disk_full) limits.spare_bytes = 0;  // a place for writes is worth more
+  if (s.disk_full || s.write_failed) limits.spare_bytes = 0;  // a place for writes is worth more
   const LogCut cut = decide_log_cut(*files, needed, readable, limits);
   const uint64_t before = log_bytes_from(*files, 0);
   s.trimmed_once = true;

@@ -2,6 +2,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
 #include "common/base/coding.h"
@@ -68,6 +69,26 @@ rocksdb::ColumnFamilyOptions family_options(const EngineOptions& options, Cf fam
   return out;
 }
 
+// A full disk: RocksDB's own recovery looks every 5 s, and would not leave the log as the engine
+// needs it (resume_writes). It is told to leave it to us.
+class FullDiskListener : public rocksdb::EventListener {
+ public:
+  explicit FullDiskListener(std::atomic<bool>& write_failed) : write_failed_(write_failed) {}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    if (is_full(*status)) write_failed_ = true;
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status status,
+                            bool* auto_recovery) override {
+    if (is_full(status)) *auto_recovery = false;
+  }
+
+ private:
+  static bool is_full(const rocksdb::Status& status) {
+    return status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace;
+  }
+  std::atomic<bool>& write_failed_;
+};
+
 Status open_error(const rocksdb::Status& status, const std::string& dir) {
   const std::string text = status.ToString();
   if (status.IsNoSpace()) {
@@ -102,6 +123,7 @@ Status Engine::State::open_db() {
     env = rocksdb::NewCompositeEnv(options.file_system);
     db_opts.env = env.get();
   }
+  db_opts.listeners.push_back(std::make_shared<FullDiskListener>(write_failed));
   const auto filter = make_expire_filter([this] { return open_meta_source(); });
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (int i = 0; i < kCfCount; ++i) {

@@ -123,7 +123,7 @@ Engine::Stats Engine::stats() const {
     }
   }
   out.expired_keys = state_->expired_keys;
-  out.disk_full = state_->disk_full;
+  out.disk_full = state_->disk_full || state_->write_failed;
   const std::lock_guard lock(state_->log_mutex);
   out.wal_bytes = state_->log_kept_now.bytes;
   out.disk_bytes += out.wal_bytes;

@@ -1,6 +1,6 @@
 // How fast a first copy is: a full master, an empty replica, nobody writing; beside redis-server's
 // own full synchronisation of the same keys in the same run.
-//   copy-bench [--keys 1000000] [--big-keys 300000] [--rounds 1] [--node PATH] [--config "name
+//   copy-bench [--keys 1000000] [--big-keys 300000] [--rounds 1] [--node PATH] [--node-config "name
 //   value;..."]
 #include <poll.h>
 
@@ -36,7 +36,8 @@ std::vector<SettingSpec> specs() {
            1'000'000'000},
           {"rounds", "1", "interleaved rounds", Kind::kInteger, 1, 100},
           {"node", "", "the node; beside this program by default", Kind::kText, 0, 0},
-          {"config", "", "lines for the node's config file, parted by ';'", Kind::kText, 0, 0}};
+          {"node-config", "", "lines for the node's config file (name : value), parted by ';'",
+           Kind::kText, 0, 0}};
 }
 
 int complain(const Status& status) {
@@ -185,7 +186,8 @@ Result<Figures> measure_node(const Settings& settings, const TempDir& dir, const
   if (program.empty()) program = folder_of_this_program() + "/slotferry-node";
   const std::string config = dir.sub(name + ".conf");
   std::string lines;
-  for (const std::string_view line : split(settings.text("config"), ';')) lines += cat(line, "\n");
+  for (const std::string_view line : split(settings.text("node-config"), ';'))
+    lines += cat(line, "\n");
   if (Status s = write_file_atomic(config, lines); !s) return s;
   const auto node = [&](const std::string& role) {
     const std::string base = dir.sub(name + "-" + role);

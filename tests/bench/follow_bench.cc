@@ -1,6 +1,6 @@
 // What a replica costs and how far it is behind while its master takes writes (issue: "lag settles,
 // stays below 50 ms; nothing lost", "p99 of the master's clients during a first copy").
-//   follow-bench [--keys 400000] [--seconds 10] [--node PATH] [--config "name value;..."]
+//   follow-bench [--keys 400000] [--seconds 10] [--node PATH] [--node-config "name : value;..."]
 //
 // 1. What master and replica sustain together: writes as fast as they are taken, until the replica
 // has them.
@@ -42,7 +42,8 @@ std::vector<SettingSpec> specs() {
   return {{"keys", "400000", "keys of 200 bytes", Kind::kInteger, 1000, 1'000'000'000},
           {"seconds", "10", "length of a measurement", Kind::kInteger, 1, 3600},
           {"node", "", "the node; beside this program by default", Kind::kText, 0, 0},
-          {"config", "", "lines for the node's config file, parted by ';'", Kind::kText, 0, 0}};
+          {"node-config", "", "lines for the node's config file (name : value), parted by ';'",
+           Kind::kText, 0, 0}};
 }
 
 int64_t now_us() {
@@ -109,7 +110,8 @@ Result<std::unique_ptr<Node>> Bench::start(const std::string& name) {
   if (program.empty()) program = folder_of_this_program() + "/slotferry-node";
   const std::string config = dir_.sub(name + ".conf");
   std::string lines;
-  for (const std::string_view line : split(settings_.text("config"), ';')) lines += cat(line, "\n");
+  for (const std::string_view line : split(settings_.text("node-config"), ';'))
+    lines += cat(line, "\n");
   if (Status s = write_file_atomic(config, lines); !s) return s;
   auto node = std::make_unique<Node>();
   node->port = free_port();

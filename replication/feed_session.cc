@@ -283,12 +283,12 @@ void FeedSession::on(const feed::LogPurged& event, Actions& out) {
 // A copy that outlived the log it needs would never end: it is called off, and said so (R08).
 void FeedSession::on(const feed::LogCut& event, Actions& out) {
   if (state_ == State::kWaiting) return;
+  const bool copying = state_ != State::kStreaming || kept_ < base_;
   std::string text =
-      state_ == State::kStreaming
-          ? cat("replica ", event.replica, " fell too far behind and was cut: ", event.why,
-                "; it copies again")
-          : cat("the copy of replica ", event.replica, " cannot finish: ", event.why,
-                "; raise the limit, speed the copy up or slow the writes; it begins again");
+      !copying ? cat("replica ", event.replica, " fell too far behind and was cut: ", event.why,
+                     "; it copies again")
+               : cat("the copy of replica ", event.replica, " cannot finish: ", event.why,
+                     "; raise the limit, speed the copy up or slow the writes; it begins again");
   send(wire::Lost{text}, out);
   close(Status::unavailable(text), out);
 }

@@ -183,12 +183,14 @@ void Link::carry_out(follow::Action& action) {
     if (done) {
       answer(follow::Applied{apply->to});
       state_.positions_moved();
+      backoff_.reset();  // not when it comes up: a full disk would be tried all the time
     }
   } else if (auto* adopt = std::get_if<follow::AdoptHistory>(&action)) {
     done = store_.adopt(adopt->history);
     state_.positions_moved();
   } else if (auto* time = std::get_if<follow::MasterTime>(&action)) {
     store_.master_time(time->time_ms);
+    backoff_.reset();
   } else if (std::holds_alternative<follow::SyncNow>(action)) {
     sync_wanted_ = true;
     loop_.defer([self = self_] {
@@ -300,7 +302,6 @@ void Link::show_state() {
     source_->link_since_us = loop_.now_us();
     source_->error.clear();
     last_error_.clear();
-    backoff_.reset();
     state_.log.info(
         cat("link to ", source_->master.text(), " is up at ", source_->positions.stream()));
   }

@@ -57,6 +57,7 @@ void FeedSession::on(const feed::Asked& event, Actions& out) {
   hello.run_id = event.run_id;
   hello.seq = event.last_seq;
   hello.chain = event.chain;
+  if (sync_.full && !hello.copy.empty()) hello.records = event.records;
   state_ = State::kOpen;
   keep_log(out);
   send(hello, out);
@@ -214,6 +215,10 @@ bool FeedSession::add_entry(const feed::LogRead::Entry& entry, std::string& reco
   wire::Record record{entry.record.seq, entry.record.time_ms, {}};
   auto wanted = [this](int slot) { return slots_.contains(slot); };
   for (const wire::StreamOp& op : entry.record.ops) {
+    if (op.family == wire::kRecordFamily) {
+      if (sync_.full) record.ops.push_back(op);
+      continue;
+    }
     if (!wire::filter_op(op, wanted, arena, &record.ops)) return false;
   }
   if (sync_.full || !record.ops.empty()) wire::encode_record(records, record);

@@ -49,6 +49,7 @@ struct Asked {
   bool mirror = false;    // this node is itself a full replica: a peer may be ahead of it
   std::string not_ready;  // not empty: nobody is served now, and why
   std::string run_id;
+  std::string records = {};  // the shared node records, as wire::Hello has them
 };
 struct Said {
   wire::FromReplica message;  // all but Sync and Want

@@ -315,6 +315,10 @@ void FollowSession::said(const wire::Frame& message, Actions& out) {
     wire::Record mine{record.seq, record.time_ms, {}};
     auto wanted = [&](int slot) { return positions_.wants(slot, record.seq); };
     for (const wire::StreamOp& op : record.ops) {
+      if (op.family == wire::kRecordFamily && config_.full) {
+        mine.ops.push_back(op);
+        continue;
+      }
       if (Status s = wire::filter_op(op, wanted, arena_, &mine.ops); !s) {
         return fail(Fail::Kind::kRetry, s, out);
       }

@@ -143,9 +143,9 @@ void put(std::string& out, const Drop& m) {
 }
 
 void put(std::string& out, const Hello& m) {
-  Writer w(out, 6, "hello");
+  Writer w(out, 7, "hello");
   w.number(m.protocol).text(m.run_id).number(m.seq).text(m.chain.encode());
-  w.slots(m.keep).slots(m.copy);
+  w.slots(m.keep).slots(m.copy).text(m.records);
 }
 void put(std::string& out, const Refuse& m) {
   Writer(out, 2, "refuse").text(m.retry ? "retry" : "final").text(m.text);
@@ -223,6 +223,7 @@ Result<FromMaster> read_hello(Args argv) {
   m.chain = std::move(*chain);
   m.keep = r.slots();
   m.copy = r.slots();
+  m.records = r.text();
   return finish<FromMaster>(r, std::move(m), argv);
 }
 
@@ -398,7 +399,7 @@ Result<std::vector<Record>> decode_records(std::string_view in) {
     for (uint64_t i = 0; ok && i < count; ++i) {
       StreamOp op;
       ok = take_byte(in, &op.kind) && take_byte(in, &op.family) && take_bytes(in, &op.key) &&
-           take_bytes(in, &op.value) && op.kind >= 1 && op.kind <= 3 && op.family <= 2;
+           take_bytes(in, &op.value) && op.kind >= 1 && op.kind <= 3 && op.family <= kRecordFamily;
       if (ok) record.ops.push_back(op);
     }
     if (!ok) return Status::corrupt("unreadable records in a replication frame");

@@ -18,7 +18,7 @@
 //
 // The master says:
 //
-//   hello <protocol> <run id> <seq> <chain> <keep>|- <copy>|-
+//   hello <protocol> <run id> <seq> <chain> <keep>|- <copy>|- <shared records>
 //   refuse retry|final <text>  and closes
 //   took <keep>|- <copy>|-
 //   chunk <slot> <family> <entries> <xxh64> <bytes>
@@ -41,6 +41,10 @@
 //   op     = kind (1), family (1), varint length + key, varint length + value     as storage_node
 //   WriteOp
 //
+// A full replica also gets the node records that are shared: as changes of family kRecordFamily in
+// the stream, whose keys are names, and with `hello` all of them, {name, value}... as in a record,
+// for the case that it copies.
+//
 // Keys begin with db (1 byte) | slot (2 bytes, big endian); that much this library knows of them.
 #pragma once
 
@@ -61,6 +65,8 @@
 namespace sf::wire {
 
 inline constexpr int kProtocol = 2;
+
+inline constexpr uint8_t kRecordFamily = 3;
 
 struct StreamOp {
   uint8_t kind = 0;  // 1 put, 2 delete, 3 delete range [key, value)
@@ -112,6 +118,7 @@ struct Hello {
   HistoryChain chain;
   SlotSet keep;
   SlotSet copy;
+  std::string records = {};  // shared ones, for a full replica that copies
 };
 struct Refuse {
   bool retry = true;

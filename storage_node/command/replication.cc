@@ -237,7 +237,9 @@ void run_verb(CommandContext& ctx, const std::array<Verb, N>& verbs) {
   for (const Verb& verb : verbs) {
     if (!equals_ignore_case(verb.name, ctx.argv[1])) continue;
     ArgReader args(ctx.argv, 2);
-    return verb.run(ctx, args);
+    verb.run(ctx, args);
+    if (ctx.session != nullptr) ctx.session->note_write(ctx.engine.last_seq());  // for WAIT
+    return;
   }
   reply_error(ctx.out,
               cat("ERR unknown subcommand '", printable(ctx.argv[1]), "' of ", ctx.spec.name));

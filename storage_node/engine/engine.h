@@ -118,6 +118,10 @@ class Gate {
   // The RESP errors (without '-') that writes and reads of the slot get instead of the general ones
   // while it is fenced, or its reads refused. Empty: general.
   void set_refusal(int slot, std::string write_text, std::string read_text);
+  // The same, as an entry of the log, if one of the names begins with kSharedPrefix: full replicas
+  // get those. No slot is touched by it. Returns the log's end.
+  Result<uint64_t> log_sys(
+      const std::vector<std::pair<std::string, std::optional<std::string>>>& records, bool synced);
   // Writes node records in one batch, with fsync if `synced`. nullopt value erases. May be called
   // once or more; each call is atomic and durable (if synced) when it returns.
   Status write_sys(const SysRecords& records, bool synced);
@@ -126,6 +130,7 @@ class Gate {
   friend class Engine;
   explicit Gate(class Engine* engine) : engine_(engine) {}
   class Engine* engine_;
+  uint64_t logged_ = 0;
 };
 
 // A replicated batch to apply. Positions are saved in the same RocksDB batch as the data.

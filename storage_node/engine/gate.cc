@@ -356,6 +356,10 @@ Result<uint64_t> Engine::apply(const ApplyRequest& request) {
   if (!logged && request.sys.empty()) return s.last_seq.load();
   SlotSet slots;
   for (const WriteOp& op : request.ops) {
+    if (op.cf == Cf::kSys) {
+      if (op.key.starts_with(kSharedPrefix) && op.kind != WriteOp::Kind::kDeleteRange) continue;
+      return Status::corrupt(cat("a replicated batch changes the record ", printable(op.key)));
+    }
     const int slot = slot_of_stored(op.key);
     if (slot < 0 || slot >= kSlotCount) return Status::corrupt("a replicated batch names no slot");
     slots.add(slot);
@@ -366,6 +370,7 @@ Result<uint64_t> Engine::apply(const ApplyRequest& request) {
     const std::lock_guard lock(s.gate);
     CountFinder finder(*this);
     for (const WriteOp& op : request.ops) {
+      if (op.cf == Cf::kSys) continue;
       Status looked = finder.look_at(op);
       if (!looked) return looked;
     }
@@ -399,9 +404,14 @@ Status Engine::wait_synced(uint64_t seq) {
 }
 
 Status Engine::with_gate(const std::function<Status(Gate&)>& fn) {
-  const std::lock_guard lock(state_->gate);
   Gate gate(this);
-  return fn(gate);
+  Status done;
+  {
+    const std::lock_guard lock(state_->gate);
+    done = fn(gate);
+  }
+  if (gate.logged_ != 0) state_->notify(gate.logged_);
+  return done;
 }
 
 Status Engine::flush_wal(bool synced) {
@@ -495,6 +505,32 @@ void Gate::set_refusal(int slot, std::string write_text, std::string read_text) 
   } else {
     engine_->state_->refusals[slot] = {std::move(write_text), std::move(read_text)};
   }
+}
+
+Result<uint64_t> Gate::log_sys(
+    const std::vector<std::pair<std::string, std::optional<std::string>>>& records, bool synced) {
+  Engine::State& s = *engine_->state_;
+  std::vector<WriteOp> shared;
+  for (const auto& [name, value] : records) {
+    if (!name.starts_with(kSharedPrefix)) continue;
+    shared.push_back(
+        {value ? WriteOp::Kind::kPut : WriteOp::Kind::kDelete, Cf::kSys, name, value.value_or("")});
+  }
+  if (shared.empty()) {
+    Status done = s.write_sys(records, synced);
+    if (!done) return done;
+    return s.last_seq.load();
+  }
+  rocksdb::WriteBatch batch;
+  s.add_sys(batch, records);
+  const uint64_t seq = s.last_seq + 1;
+  const int64_t time_ms = s.own_now_ms();
+  Status done = s.write_logged(batch, seq, time_ms, LogEntry::Kind::kWrite, {}, synced);
+  if (!done) return done;
+  s.publish(seq, time_ms, LogEntry::Kind::kWrite, {},
+            [&shared] { return std::make_shared<const std::vector<WriteOp>>(std::move(shared)); });
+  logged_ = seq;
+  return seq;
 }
 
 Status Gate::write_sys(

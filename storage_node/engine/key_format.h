@@ -6,8 +6,8 @@
 //   kMeta  prefix | user key                                  -> meta value (types/meta.h)
 //   kData  prefix | key length (4, big endian) | user key | version (8, big endian) | field ->
 //   value kScore prefix | key length (4) | user key | version (8) | score (8, sortable) | member ->
-//   "" kSys   "name"                                             -> node's own records, never
-//   replicated
+//   "" kSys   "name"                                             -> node's own records, not
+//   replicated but for those whose name begins with kSharedPrefix, which full replicas get
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ enum class Cf : uint8_t { kMeta = 0, kData = 1, kScore = 2, kSys = 3 };
 inline constexpr int kCfCount = 4;
 inline constexpr int kDbCount = 16;  // SELECT 0..15, as codis-proxy opens them
 inline constexpr size_t kPrefixBytes = 3;
+inline constexpr std::string_view kSharedPrefix = "shared/";  // of names in kSys
 
 std::string slot_prefix(int db, int slot);
 // The end (exclusive) of everything that begins with `prefix`; prefix must not be all 0xff.

@@ -33,10 +33,15 @@ class BatchReader : public rocksdb::WriteBatch::Handler {
  private:
   rocksdb::Status add(WriteOp::Kind kind, uint32_t cf, const rocksdb::Slice& key,
                       const rocksdb::Slice& value) {
-    if (what_ == DecodeWhat::kAll && cf < static_cast<uint32_t>(Cf::kSys)) {
+    if (what_ == DecodeWhat::kAll && replicated(cf, key)) {
       ops.push_back({kind, static_cast<Cf>(cf), key.ToString(), value.ToString()});
     }
     return rocksdb::Status::OK();
+  }
+
+  static bool replicated(uint32_t cf, const rocksdb::Slice& key) {
+    if (cf < static_cast<uint32_t>(Cf::kSys)) return true;
+    return key.starts_with({kSharedPrefix.data(), kSharedPrefix.size()});
   }
 
   DecodeWhat what_;
@@ -82,7 +87,9 @@ Result<LogEntry> decode_batch(const rocksdb::WriteBatch& batch, DecodeWhat what)
     return entry;
   }
   if (what == DecodeWhat::kAll) {
-    for (const WriteOp& op : reader.ops) entry.slots.add(slot_of_stored(op.key));
+    for (const WriteOp& op : reader.ops) {
+      if (op.cf != Cf::kSys) entry.slots.add(slot_of_stored(op.key));
+    }
     entry.ops = std::make_shared<const std::vector<WriteOp>>(std::move(reader.ops));
   }
   return entry;

@@ -19,7 +19,7 @@ std::string encode_log_data(uint64_t seq, int64_t time_ms, LogEntry::Kind kind,
 
 enum class DecodeWhat { kHeader, kAll };
 // The entry in a WAL batch; kNotFound: it is none. kCorrupt: unreadable. Changes of kSys are left
-// out. kHeader leaves `ops` null.
+// out but for the shared ones. kHeader leaves `ops` null.
 Result<LogEntry> decode_batch(const rocksdb::WriteBatch& batch, DecodeWhat what);
 
 }  // namespace sf

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/coding.h"
 #include "common/base/strings.h"
 
 namespace sf {
@@ -83,6 +84,12 @@ void Feed::start(wire::Sync sync) {
   state_.engine.claim_log_after(claim_, lowest);
   asked.oldest_seq = state_.engine.oldest_seq();
   asked.run_id = options_.run_id;
+  if (sync.full) {
+    for (const auto& [name, value] : state_.engine.scan_sys(std::string(kSharedPrefix))) {
+      put_bytes(asked.records, name);
+      put_bytes(asked.records, value);
+    }
+  }
   {
     const std::lock_guard lock(state_.mutex);
     asked.floor = state_.floor;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/coding.h"
+
 namespace sf {
 namespace {
 
@@ -18,6 +20,17 @@ std::vector<WriteOp> write_ops(const std::vector<wire::StreamOp>& ops) {
                    std::string(op.key), std::string(op.value)});
   }
   return out;
+}
+
+Status decode_shared(std::string_view in, SysRecords* out) {
+  std::string_view name;
+  std::string_view value;
+  while (!in.empty()) {
+    bool ok = take_bytes(in, &name) && take_bytes(in, &value) && name.starts_with(kSharedPrefix);
+    if (!ok) return Status::corrupt("the master's node records are unreadable");
+    out->emplace_back(std::string(name), std::string(value));
+  }
+  return Status::ok();
 }
 
 }  // namespace
@@ -38,10 +51,20 @@ Status FollowStore::accepted(const wire::Hello& hello) {
     });
     records.emplace_back(std::string(kFullRecord), encode_full({source.master, false}));
   }
+  SysRecords shared;
+  if (source.full) {  // all of the master's, as of about now; the stream brings what changes
+    if (Status s = decode_shared(hello.records, &shared); !s) return s;
+    for (const auto& [name, value] : state_.engine.scan_sys(std::string(kSharedPrefix))) {
+      records.emplace_back(name, std::nullopt);
+    }
+    records.insert(records.end(), shared.begin(), shared.end());
+  }
   if (Status s = unplace(hello.copy, source.full, std::move(records)); !s) return s;
   if (source.full) {
     source.mirror = false;
     state_.full->mirror = false;
+    state_.records.fill({});
+    if (Status s = take_shared(shared, SlotSet::all()); !s) return s;
   }
   source.copy = {};
   plan_copies(hello.copy.size());
@@ -194,6 +217,16 @@ void FollowStore::master_time(int64_t time_ms) {
   state_.engine.raise_master_time(time_ms, source_->positions.slots());
 }
 
+// In memory, after it is on record.
+Status FollowStore::take_shared(const SysRecords& changes, SlotSet slots) {
+  if (changes.empty() && slots.empty()) return Status::ok();
+  if (Status s = state_.take_shared(changes, &slots); !s) return s;
+  return state_.engine.with_gate([&](Gate& gate) {
+    slots.for_each([&](int slot) { state_.set_flags(gate, slot); });
+    return Status::ok();
+  });
+}
+
 Status FollowStore::apply_mirror(const follow::Apply& apply) {
   for (const wire::Record& record : apply.records) {
     ApplyRequest request;
@@ -204,8 +237,15 @@ Status FollowStore::apply_mirror(const follow::Apply& apply) {
       apply.joined.for_each(
           [&](int slot) { request.sys.emplace_back(ahead_record_name(slot), std::nullopt); });
     }
+    SysRecords shared;
+    for (const WriteOp& op : request.ops) {
+      if (op.cf != Cf::kSys) continue;
+      bool put = op.kind == WriteOp::Kind::kPut;
+      shared.emplace_back(op.key, put ? std::optional(op.value) : std::nullopt);
+    }
     auto done = state_.engine.apply(request);
     if (!done) return done.status();
+    if (Status s = take_shared(shared, {}); !s) return s;
   }
   return Status::ok();
 }

@@ -46,6 +46,7 @@ class FollowStore {
  private:
   void put_position(uint64_t stream, SysRecords& records) const;
   Status begin_mirror(uint64_t seq);
+  Status take_shared(const SysRecords& changes, SlotSet slots);
   Status apply_mirror(const follow::Apply& apply);
   Status apply_slots(const follow::Apply& apply);
   Status unplace(const SlotSet& slots, bool forget_position, SysRecords records);

@@ -61,6 +61,10 @@ struct ReplicaState {
     auto it = leases.find(slot);
     return it != leases.end() && clock.mono_us() < it->second.until_us;
   }
+  void set_flags(Gate& gate, int slot);  // as the records, leases and masters say
+  // The master's word, on a full replica: changes of shared records that were applied.
+  Status take_shared(const std::vector<std::pair<std::string, std::optional<std::string>>>& changes,
+                     SlotSet* slots);
   std::shared_ptr<Source> source_of(int slot) const;  // null: followed by nobody
   // Where the slot stands: the followed position, or this node's own. nullopt: not copied yet.
   std::optional<Position> applied(int slot) const;

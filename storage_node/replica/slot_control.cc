@@ -8,9 +8,6 @@ namespace sf {
 namespace {
 
 constexpr int64_t kExpiryHoldUs = 30'000'000;
-// Only the engine's expiry looks at it: a slot just promoted may be taken back and must not have
-// changed.
-constexpr uint8_t kSlotExpiryHeld = 8;
 constexpr size_t kPlansMax = 256;
 
 size_t at(int slot) {
@@ -44,7 +41,7 @@ void SlotControl::record_epoch(const SlotSet& slots, const PlanEpoch& by,
     uint64_t& known = epochs[by.plan];
     if (known == by.epoch) return;
     known = by.epoch;
-    records.emplace_back(epoch_record_name(slot), encode_epochs(epochs));
+    put_epochs(slot, epochs, records);
   });
 }
 
@@ -57,7 +54,7 @@ Status SlotControl::announce_epoch(const SlotSet& slots, const PlanEpoch& by) {
   if (Status s = check_epoch(slots, by); !s) return s;
   SysRecords records;
   record_epoch(slots, by, records);
-  Status done = state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
+  Status done = state_.engine.with_gate([&](Gate& gate) { return write(gate, records); });
   if (done) set_epoch(slots, by);
   return done;
 }
@@ -65,27 +62,7 @@ Status SlotControl::announce_epoch(const SlotSet& slots, const PlanEpoch& by) {
 // ---- flags
 
 void SlotControl::set_flags(Gate& gate, int slot) {
-  const SlotRecord& record = state_.records[at(slot)];
-  uint8_t flags = 0;
-  int64_t until = 0;
-  std::string write_text;
-  std::string read_text;
-  if (state_.full || record.followed) flags |= kSlotFollowed;
-  if (record.fenced) {
-    flags |= kSlotFenced | kSlotReadsRefused;
-    write_text = cat("TRYAGAIN slot ", slot, " is fenced by plan ", record.fence_plan,
-                     "; it now lives on ", record.new_owner);
-    read_text = cat("MOVEDSLOT slot ", slot, " now lives on ", record.new_owner, " (plan ",
-                    record.fence_plan, ")");
-  } else if (state_.lease_alive(slot)) {
-    flags |= kSlotFenced;
-    until = state_.leases[slot].until_us;
-    write_text = cat("TRYAGAIN slot ", slot, " is fenced by plan ", state_.leases[slot].plan);
-  }
-  if (state_.expiry_held.contains(slot)) flags |= kSlotExpiryHeld;
-  gate.set_refusal(slot, write_text, read_text);
-  gate.set_fence_until(slot, until);
-  gate.set_flags(slot, flags);
+  state_.set_flags(gate, slot);
 }
 
 void SlotControl::tick() {
@@ -180,6 +157,11 @@ void SlotControl::leave(const SlotSet& slots, SysRecords* records) {
 
 // ---- fences
 
+Status SlotControl::write(Gate& gate, const SysRecords& records) {
+  auto end = gate.log_sys(records, true);
+  return end ? Status::ok() : end.status();
+}
+
 FenceAnswer SlotControl::fence_answer(const Gate& gate, const SlotSet& slots) const {
   FenceAnswer answer;
   answer.end.history = state_.histories.current();
@@ -206,7 +188,7 @@ Result<FenceAnswer> SlotControl::fence_leased(const SlotSet& slots, const PlanEp
   FenceAnswer answer;
   Status done = state_.engine.with_gate([&](Gate& gate) {
     if (!records.empty()) {
-      if (Status s = gate.write_sys(records, true); !s) return s;
+      if (Status s = write(gate, records); !s) return s;
     }
     int64_t until = state_.clock.mono_us() + lease_ms * 1000;
     slots.for_each([&](int slot) {
@@ -249,12 +231,12 @@ Result<FenceAnswer> SlotControl::fence_permanently(const SlotSet& slots, const P
       record.fence_epoch = by.epoch;
       record.new_owner = new_owner.text();
       record.mark = gate.slot_seq(slot);
-      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      put_slot_record(slot, record, records);
       changed[slot] = std::move(record);
     }
     record_epoch(slots, by, records);
     if (!records.empty()) {
-      if (Status s = gate.write_sys(records, true); !s) return s;
+      if (Status s = write(gate, records); !s) return s;
     }
     for (auto& [slot, record] : changed) {
       state_.records[at(slot)] = std::move(record);
@@ -288,11 +270,11 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
     if (Status s = check_not_storing(slot); !s) return s;
     SlotRecord open = record;
     open.fenced = false;
-    records.emplace_back(slot_record_name(slot), encode_slot_record(open));
+    put_slot_record(slot, open, records);
   }
   Status done = state_.engine.with_gate([&](Gate& gate) {
     if (!records.empty()) {
-      if (Status s = gate.write_sys(records, true); !s) return s;
+      if (Status s = write(gate, records); !s) return s;
     }
     slots.for_each([&](int slot) {
       state_.records[at(slot)].fenced = false;
@@ -343,19 +325,21 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
   fresh.remove(done_before);
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
-    History history = state_.histories.make(gate.last_seq(), records);
+    // The entry of the log that says all this is the last of the old history: nobody can read it
+    // before he can know of the new one.
+    const uint64_t fork = gate.last_seq() + 1;
+    History history = state_.histories.make(fork, records);
     answer.own = {history.id, history.fork};
     record_epoch(slots, by, records);
     leave(fresh, &records);
     SlotRecord owned;
-    owned.mark = gate.last_seq();
+    owned.mark = fork;
     owned.promote_plan = by.plan;
     owned.promote_epoch = by.epoch;
     owned.promote_applied = answer.applied;
     owned.promote_own = answer.own;
-    std::string bytes = encode_slot_record(owned);
-    fresh.for_each([&](int slot) { records.emplace_back(slot_record_name(slot), bytes); });
-    if (Status s = gate.write_sys(records, true); !s) return s;
+    fresh.for_each([&](int slot) { put_slot_record(slot, owned, records); });
+    if (Status s = write(gate, records); !s) return s;
     state_.histories.add(history);
     int64_t hold = state_.clock.mono_us() + kExpiryHoldUs;
     fresh.for_each([&](int slot) {
@@ -402,12 +386,12 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
       record.placed = true;
       record.master = master;
       record.promote_plan.clear();
-      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      put_slot_record(slot, record, records);
       records.emplace_back(ahead_record_name(slot), encode_position(from));
       changed[slot] = std::move(record);
     }
     if (!records.empty()) {
-      if (Status s = gate.write_sys(records, true); !s) return s;
+      if (Status s = write(gate, records); !s) return s;
     }
     for (auto& [slot, record] : changed) {
       state_.records[at(slot)] = std::move(record);

@@ -67,6 +67,8 @@ class SlotControl {
  private:
   Status load_records();
   Status load_sources();
+  Status load_shared();
+  void forget_own_records(SysRecords& records) const;
   Status begin_history();
   void find_untouched();
   // The rest expects the mutex held.
@@ -77,6 +79,7 @@ class SlotControl {
   Status check_not_storing(int slot) const;
   bool untouched(const Gate& gate, int slot) const;
   void set_flags(Gate& gate, int slot);
+  static Status write(Gate& gate, const SysRecords& records);
   std::shared_ptr<Source> source_for(const HostPort& master);
   void leave(const SlotSet& slots, SysRecords* records);
   FenceAnswer fence_answer(const Gate& gate, const SlotSet& slots) const;

@@ -19,12 +19,6 @@ int64_t keys_in_slot(const Engine& engine, int slot) {
   return keys;
 }
 
-int slot_of_name(std::string_view name, std::string_view prefix) {
-  int slot = 0;
-  for (char c : name.substr(prefix.size())) slot = slot * 10 + (c - '0');
-  return slot >= 0 && slot < kSlotCount ? slot : 0;
-}
-
 }  // namespace
 
 // ---- slots
@@ -64,11 +58,11 @@ Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots,
       record.followed = true;
       record.master = master;
       record.placed = position.has_value();
-      records.emplace_back(slot_record_name(slot), encode_slot_record(record));
+      put_slot_record(slot, record, records);
       if (position) records.emplace_back(ahead_record_name(slot), encode_position(*position));
       changed[slot] = std::move(record);
     }
-    if (Status s = gate.write_sys(records, true); !s) return s;
+    if (Status s = write(gate, records); !s) return s;
     for (auto& [slot, record] : changed) {
       state_.records[at(slot)] = std::move(record);
       state_.leases.erase(slot);
@@ -102,19 +96,17 @@ Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
   std::map<int, SlotRecord> changed;
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
-    History history = state_.histories.make(gate.last_seq(), records);
+    History history = state_.histories.make(gate.last_seq() + 1, records);
     leave(mine, &records);
     mine.for_each([&](int slot) {
       SlotRecord record = state_.records[at(slot)];
-      if (record.placed) record.mark = gate.last_seq();
+      if (record.placed) record.mark = history.fork;
       record.followed = record.placed = false;
       record.master = {};
-      std::optional<std::string> value;
-      if (!record.ordinary()) value = encode_slot_record(record);
-      records.emplace_back(slot_record_name(slot), std::move(value));
+      put_slot_record(slot, record, records);
       changed[slot] = std::move(record);
     });
-    if (Status s = gate.write_sys(records, true); !s) return s;
+    if (Status s = write(gate, records); !s) return s;
     state_.histories.add(history);
     for (auto& [slot, record] : changed) {
       state_.records[at(slot)] = std::move(record);
@@ -148,8 +140,11 @@ Status SlotControl::slave_of(const HostPort& master) {
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records{{std::string(kFullRecord), encode_full(full)},
                        {std::string(kDecidedRecord), "1"}};
+    if (!state_.full) forget_own_records(records);
     if (Status s = gate.write_sys(records, true); !s) return s;
+    if (!state_.full) state_.records.fill({});
     state_.full = full;
+    if (Status s = load_shared(); !s) return s;
     SlotSet::all().for_each([&](int slot) { set_flags(gate, slot); });
     return Status::ok();
   });
@@ -190,6 +185,14 @@ Status SlotControl::slave_of_no_one(bool force) {
     records.emplace_back(std::string(kFullRecord), std::nullopt);
     records.emplace_back(std::string(kDecidedRecord), "1");
     leave(SlotSet::all(), &records);
+    for (int slot = 0; slot < kSlotCount; ++slot) {  // the master's word becomes our own
+      if (!state_.records[at(slot)].ordinary()) {
+        records.emplace_back(slot_record_name(slot), encode_slot_record(state_.records[at(slot)]));
+      }
+      if (!state_.epochs[at(slot)].empty()) {
+        records.emplace_back(epoch_record_name(slot), encode_epochs(state_.epochs[at(slot)]));
+      }
+    }
     if (Status s = gate.write_sys(records, true); !s) return s;
     state_.histories.add(history);
     state_.full.reset();
@@ -216,6 +219,7 @@ Status SlotControl::load() {
     SlotRecord& record = state_.records[at(slot)];
     if (!record.mark || state_.untouched_at_start.contains(slot)) continue;
     record.mark.reset();
+    if (state_.full) continue;  // it is the master's word, and it may still be true there
     forgotten.emplace_back(slot_record_name(slot), encode_slot_record(record));
   }
   Status cleaned =
@@ -232,6 +236,21 @@ Status SlotControl::load() {
     }
     return Status::ok();
   });
+}
+
+void SlotControl::forget_own_records(SysRecords& records) const {
+  for (const auto& [name, value] : state_.engine.scan_sys(std::string(kSlotRecords))) {
+    records.emplace_back(name, std::nullopt);
+  }
+}
+
+Status SlotControl::load_shared() {
+  SysRecords shared;
+  for (auto& [name, value] : state_.engine.scan_sys(std::string(kSharedPrefix))) {
+    shared.emplace_back(name, std::move(value));
+  }
+  SlotSet slots;
+  return state_.take_shared(shared, &slots);
 }
 
 Status SlotControl::begin_history() {
@@ -262,6 +281,8 @@ Status SlotControl::load_records() {
     auto record = decode_full(**full);
     if (!record) return record.status();
     state_.full = std::move(*record);
+    state_.records.fill({});
+    if (Status s = load_shared(); !s) return s;
   }
   auto floor = engine.get_sys(std::string(kFloorRecord));
   if (!floor) return floor.status();

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "common/base/coding.h"
+#include "common/slots/slot_hash.h"
 
 namespace sf {
 namespace {
@@ -51,6 +52,12 @@ std::string numbered(std::string_view prefix, uint64_t number, int digits) {
   return std::string(prefix) + text;
 }
 
+int slot_of_name(std::string_view name, std::string_view prefix) {
+  int slot = 0;
+  for (char c : name.substr(prefix.size())) slot = slot * 10 + (c - '0');
+  return slot >= 0 && slot < kSlotCount ? slot : 0;
+}
+
 std::string encode_slot_record(const SlotRecord& r) {
   std::string out(1, kVersion);
   out.push_back(static_cast<char>(r.followed | r.placed << 1 | r.fenced << 2 |
@@ -83,6 +90,24 @@ Result<SlotRecord> decode_slot_record(std::string_view in) {
   r.fenced = (bits & 4) != 0;
   if ((bits & 8) != 0) r.mark = mark;
   return r;
+}
+
+void put_slot_record(int slot, const SlotRecord& record, SysRecords& records) {
+  auto value = [](const SlotRecord& r) {
+    return r.ordinary() ? std::optional<std::string>() : encode_slot_record(r);
+  };
+  SlotRecord shared = record;
+  shared.followed = shared.placed = false;
+  shared.master = {};
+  const uint64_t number = static_cast<uint64_t>(slot);
+  records.emplace_back(slot_record_name(slot), value(record));
+  records.emplace_back(numbered(kSharedSlots, number, 4), value(shared));
+}
+
+void put_epochs(int slot, const std::map<std::string, uint64_t>& epochs, SysRecords& records) {
+  std::string bytes = encode_epochs(epochs);
+  records.emplace_back(numbered(kSharedEpochs, static_cast<uint64_t>(slot), 4), bytes);
+  records.emplace_back(epoch_record_name(slot), std::move(bytes));
 }
 
 std::string encode_epochs(const std::map<std::string, uint64_t>& epochs) {

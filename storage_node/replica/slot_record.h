@@ -9,7 +9,14 @@
 //   repl/decided               SLAVEOF was said once: the setting `slaveof` counts no more
 //   repl/floor                 replicas below this position cannot be fed from the log here
 //
-// Values are versioned byte strings (common/base/coding). Not replicated.
+//   shared/slot/<4 digits>     what full replicas of this node have to know of a slot: its
+//   permanent
+//                              fence, mark and last promote, not whom it follows
+//   shared/epoch/<4 digits>    as repl/epoch
+//
+// Values are versioned byte strings (common/base/coding). Not replicated, but for the shared ones:
+// a change of them is an entry of the log. On a full replica they are the master's, as of its own
+// position; when it becomes a master, its slots' records are made from them.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +30,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "replication/history.h"
+#include "storage_node/engine/engine.h"
 
 namespace sf {
 
@@ -64,12 +72,15 @@ Result<FullRecord> decode_full(std::string_view bytes);
 inline constexpr std::string_view kHistoryRecords = "repl/history/";
 inline constexpr std::string_view kSlotRecords = "repl/slot/";
 inline constexpr std::string_view kEpochRecords = "repl/epoch/";
+inline constexpr std::string_view kSharedSlots = "shared/slot/";
+inline constexpr std::string_view kSharedEpochs = "shared/epoch/";
 inline constexpr std::string_view kStreamRecords = "repl/stream/";
 inline constexpr std::string_view kAheadRecords = "repl/ahead/";
 inline constexpr std::string_view kFullRecord = "repl/full";
 inline constexpr std::string_view kDecidedRecord = "repl/decided";
 inline constexpr std::string_view kFloorRecord = "repl/floor";
 
+int slot_of_name(std::string_view name, std::string_view prefix);
 std::string numbered(std::string_view prefix, uint64_t number, int digits);
 inline std::string slot_record_name(int slot) {
   return numbered(kSlotRecords, static_cast<uint64_t>(slot), 4);
@@ -77,6 +88,9 @@ inline std::string slot_record_name(int slot) {
 inline std::string epoch_record_name(int slot) {
   return numbered(kEpochRecords, static_cast<uint64_t>(slot), 4);
 }
+// The slot's own record, and the shared one made from it.
+void put_slot_record(int slot, const SlotRecord& record, SysRecords& records);
+void put_epochs(int slot, const std::map<std::string, uint64_t>& epochs, SysRecords& records);
 inline std::string ahead_record_name(int slot) {
   return numbered(kAheadRecords, static_cast<uint64_t>(slot), 4);
 }

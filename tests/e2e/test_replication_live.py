@@ -272,3 +272,90 @@ def _can_write(client):
     except redis.ResponseError as error:
         assert "Not enough good replicas" in str(error)
         return False
+
+
+# ---- what full replicas know of slots (ADR 0013)
+
+
+@pytest.mark.parametrize("attached", ["before", "after"])
+def test_I1_I3_a_failover_of_the_old_group_keeps_fences_and_epochs(attached):
+    """G3 = old + its replica; slots 950-951 go to G4 for good; old dies; the replica takes over."""
+    with Env() as env:
+        old, new, standby = Node(env, "old"), Node(env, "new"), Node(env, "standby")
+        fill_slot(old, 950, 100)
+        fill_slot(old, 960, 100)
+        if attached == "before":
+            standby("SLAVEOF", "127.0.0.1", old.port)
+            wait_in_sync(old, standby)
+        new.follow_slots(old, "950-951")
+        wait_in_sync(old, new, "950-951")
+        for epoch in (3, 4):
+            for node in (old, new):
+                node("PKCLUSTER", "EPOCH", "950-951", "p", epoch)
+        end = old.fence("950-951", "p", 4)
+        assert new.wait_applied("950-951", end) == 1
+        new.promote("950-951", "p", 4, end)
+        assert old.permanent("950-951", "p", 4, new) == end
+        assert old.positions("950")[950]["seq"] <= end[1]  # its own record is no write of the slot
+        fill_slot(old, 960, 120)
+        if attached == "after":
+            standby("SLAVEOF", "127.0.0.1", old.port)
+        wait_in_sync(old, standby)
+        key = "{%s}k1" % tag_in_cached(950)
+        wait_until("fenced there", lambda: standby.positions("950")[950]["fence"] == "permanent", 10)
+        with pytest.raises(redis.ResponseError, match="now lives on %s" % new.address):
+            standby.client.get(key)
+        if attached == "after":  # what it learnt with the copy it keeps
+            standby.restart()
+        old.proc.kill()
+        assert standby("SLAVEOF", "NO", "ONE")
+        standby.restart()
+        for words in (("GET", key), ("SET", key, "x")):
+            with pytest.raises(redis.ResponseError, match="lives on %s" % new.address):
+                standby(*words)
+        with pytest.raises(redis.ResponseError, match="plan p is at epoch 4"):
+            standby("PKCLUSTER", "EPOCH", "950", "p", 3)
+        assert standby.client.set("{%s}mine" % tag_in_cached(960), 1)
+        assert standby.unfence("950-951", "p", 5) == b"OK"
+        assert standby.client.get(key) is not None
+
+
+def test_I3_a_promoted_slot_keeps_its_mark_over_a_failover():
+    """G4 = new + its replica; after the promote and G4's failover the slot can still follow from where it was."""
+    with Env() as env:
+        old, new, standby = Node(env, "old"), Node(env, "new"), Node(env, "standby")
+        fill_slot(old, 955, 100)
+        standby("SLAVEOF", "127.0.0.1", new.port)
+        wait_in_sync(new, standby)
+        new.follow_slots(old, "955")
+        wait_in_sync(old, new, "955")
+        end = old.fence("955", "p", 1)
+        assert new.wait_applied("955", end) == 1
+        applied, history, seq = new.promote("955", "p", 1, end)
+        assert new("WAIT", 1, 5000) == 1
+        new.proc.kill()
+        standby("SLAVEOF", "NO", "ONE")
+        assert standby.promote("955", "p", 1, end) == (applied, history, seq)  # repeated: done already
+        assert_equal(old, standby, {955})
+        assert standby.follow("955", "p", 1, old, end) == b"OK"  # taken back, without a copy
+        old.unfence("955", "p", 1)
+        old.client.set("{%s}later" % tag_in_cached(955), 1)
+        wait_in_sync(old, standby, "955")
+        assert_equal(old, standby, {955})
+        assert "copied_slots=0," in standby.info()["slotferry_link0"]
+
+
+def test_a_node_that_becomes_a_replica_forgets_its_own_fences():
+    with Env() as env:
+        one, two = Node(env, "one"), Node(env, "two")
+        one.fence("10", "p", 1)
+        one.permanent("10", "p", 1, two)
+        one("SLAVEOF", "127.0.0.1", two.port)
+        wait_in_sync(two, one)
+        assert one.positions("10")[10]["fence"] == "no"
+        one.restart()
+        wait_in_sync(two, one)
+        one("SLAVEOF", "NO", "ONE")
+        assert one.client.set("{%s}a" % tag_in_cached(10), 1)
+        with pytest.raises(redis.ResponseError, match="epoch"):  # what it was told it remembers
+            one("PKCLUSTER", "EPOCH", "10", "p", 0)

@@ -2,6 +2,7 @@
 // (docs/COMMANDS.md).
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
@@ -22,12 +23,35 @@ ReplicaService& service_of(CommandContext& ctx) {
   return static_cast<ReplicaService&>(*ctx.node.replication());
 }
 
-void reply_status(CommandContext& ctx, const Status& status) {
+void reply_status(std::string& out, const Status& status) {
   if (status) {
-    resp::status(ctx.out, "OK");
+    resp::status(out, "OK");
   } else {
-    reply_error(ctx.out, status);
+    reply_error(out, status);
   }
+}
+
+// Verbs wait for the disk, so they run on a thread of their own and the client gets its answer
+// later. Inside EXEC there is no later.
+using Deed = std::function<void(SlotControl& control, std::string& out)>;
+
+void run_deed(CommandContext& ctx, Deed deed) {
+  ReplicaService& service = service_of(ctx);
+  if (ctx.session == nullptr || !ctx.session->can_block()) {
+    return deed(service.control(), ctx.out);
+  }
+  service.run_verb([core = service.core(), later = ctx.session->block(), deed = std::move(deed)] {
+    std::string out;
+    deed(core->control, out);
+    core->verb_seq = core->state.engine.last_seq();
+    later.send(std::move(out));
+  });
+}
+
+void run_status(CommandContext& ctx, std::function<Status(SlotControl&)> deed) {
+  run_deed(ctx, [deed = std::move(deed)](SlotControl& control, std::string& out) {
+    reply_status(out, deed(control));
+  });
 }
 
 // ---- arguments
@@ -92,22 +116,26 @@ void field(std::string& out, std::string_view name, uint64_t value) {
 // ---- the whole node
 
 void slaveof(CommandContext& ctx) {
-  SlotControl& control = service_of(ctx).control();
   ArgReader args(ctx.argv);
+  NodeConfig& config = ctx.node.config();
   if (no_one(ctx, 1)) {
     args.take(2);
     bool force = read_force(args);
     if (!args.finish()) return reply_error(ctx.out, args.error());
-    Status done = control.slave_of_no_one(force);
-    if (done) ctx.node.config().remember("slaveof", "");
-    return reply_status(ctx, done);
+    return run_status(ctx, [&config, force](SlotControl& control) {
+      Status done = control.slave_of_no_one(force);
+      if (done) config.remember("slaveof", "");
+      return done;
+    });
   }
   HostPort master = read_master(args);
   read_force(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  Status done = control.slave_of(master);
-  if (done) ctx.node.config().remember("slaveof", master.text());
-  reply_status(ctx, done);
+  run_status(ctx, [&config, master](SlotControl& control) {
+    Status done = control.slave_of(master);
+    if (done) config.remember("slaveof", master.text());
+    return done;
+  });
 }
 
 void role(CommandContext& ctx) {
@@ -119,18 +147,20 @@ void role(CommandContext& ctx) {
 // ---- PKCLUSTER
 
 void slots_slaveof(CommandContext& ctx, ArgReader& args) {
-  SlotControl& control = service_of(ctx).control();
   if (no_one(ctx, 2)) {
     args.take(2);
     SlotSet slots = read_slots(args);
     if (!args.finish()) return reply_error(ctx.out, args.error());
-    return reply_status(ctx, control.slots_slave_of_no_one(slots));
+    return run_status(
+        ctx, [slots](SlotControl& control) { return control.slots_slave_of_no_one(slots); });
   }
   HostPort master = read_master(args);
   SlotSet slots = read_slots(args);
   bool force = read_force(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  reply_status(ctx, control.slots_slave_of(master, slots, force));
+  run_status(ctx, [master, slots, force](SlotControl& control) {
+    return control.slots_slave_of(master, slots, force);
+  });
 }
 
 void info_slot(CommandContext& ctx, ArgReader& args) {
@@ -145,40 +175,56 @@ void epoch(CommandContext& ctx, ArgReader& args) {
   SlotSet slots = read_slots(args);
   PlanEpoch by = read_plan(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  reply_status(ctx, service_of(ctx).control().announce_epoch(slots, by));
+  run_status(ctx, [slots, by](SlotControl& control) { return control.announce_epoch(slots, by); });
 }
 
-void reply_fence(CommandContext& ctx, const Result<FenceAnswer>& answer) {
-  if (!answer) return reply_error(ctx.out, answer.status());
-  resp::array(ctx.out, 6);
-  field(ctx.out, "history", answer->end.history);
-  field(ctx.out, "seq", answer->end.seq);
-  field(ctx.out, "time_ms", static_cast<uint64_t>(answer->time_ms));
+void reply_fence(std::string& out, const Result<FenceAnswer>& answer) {
+  if (!answer) return reply_error(out, answer.status());
+  resp::array(out, 6);
+  field(out, "history", answer->end.history);
+  field(out, "seq", answer->end.seq);
+  field(out, "time_ms", static_cast<uint64_t>(answer->time_ms));
+}
+
+// Writers between their read and their commit end first: what they read is then final.
+void let_writers_end(Engine& engine) {
+  const KeyLocks::Held all = engine.key_locks().lock_all();
+}
+
+void fence_leased(CommandContext& ctx, const SlotSet& slots, const PlanEpoch& by, int64_t ms) {
+  let_writers_end(ctx.engine);
+  // At once, in the middle of a pause, if nothing stands in the way.
+  if (auto answer = service_of(ctx).control().try_fence_leased(slots, by, ms)) {
+    return reply_fence(ctx.out, *answer);
+  }
+  run_deed(ctx, [slots, by, ms, &engine = ctx.engine](SlotControl& control, std::string& out) {
+    let_writers_end(engine);
+    reply_fence(out, control.fence_leased(slots, by, ms));
+  });
 }
 
 void fence(CommandContext& ctx, ArgReader& args) {
   SlotSet slots = read_slots(args);
   PlanEpoch by = read_plan(args);
-  SlotControl& control = service_of(ctx).control();
   if (args.keyword("LEASE", 1)) {
     int64_t ms = args.next_int_in(1, kLeaseMaxMs, "ERR a lease is 1 to 600000 milliseconds");
     if (!args.finish()) return reply_error(ctx.out, args.error());
-    // Writers between their read and their commit end first: what they read is then final.
-    { const KeyLocks::Held all = ctx.engine.key_locks().lock_all(); }
-    return reply_fence(ctx, control.fence_leased(slots, by, ms));
+    return fence_leased(ctx, slots, by, ms);
   }
   if (!args.keyword("PERMANENT", 1)) args.fail(kSyntaxError);
   auto owner = parse_host_port(args.next());
   if (!owner) args.fail("ERR the new owner is host:port");
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  reply_fence(ctx, control.fence_permanently(slots, by, *owner));
+  run_deed(ctx, [slots, by, owner = *owner](SlotControl& control, std::string& out) {
+    reply_fence(out, control.fence_permanently(slots, by, owner));
+  });
 }
 
 void unfence(CommandContext& ctx, ArgReader& args) {
   SlotSet slots = read_slots(args);
   PlanEpoch by = read_plan(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  reply_status(ctx, service_of(ctx).control().unfence(slots, by));
+  run_status(ctx, [slots, by](SlotControl& control) { return control.unfence(slots, by); });
 }
 
 void promote(CommandContext& ctx, ArgReader& args) {
@@ -187,12 +233,14 @@ void promote(CommandContext& ctx, ArgReader& args) {
   if (!args.keyword("FROM", 2)) args.fail(kSyntaxError);
   Position from = read_position(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  auto answer = service_of(ctx).control().promote(slots, by, from);
-  if (!answer) return reply_error(ctx.out, answer.status());
-  resp::array(ctx.out, 6);
-  field(ctx.out, "applied", answer->applied);
-  field(ctx.out, "history", answer->own.history);
-  field(ctx.out, "seq", answer->own.seq);
+  run_deed(ctx, [slots, by, from](SlotControl& control, std::string& out) {
+    auto answer = control.promote(slots, by, from);
+    if (!answer) return reply_error(out, answer.status());
+    resp::array(out, 6);
+    field(out, "applied", answer->applied);
+    field(out, "history", answer->own.history);
+    field(out, "seq", answer->own.seq);
+  });
 }
 
 void follow(CommandContext& ctx, ArgReader& args) {
@@ -202,7 +250,9 @@ void follow(CommandContext& ctx, ArgReader& args) {
   if (!args.keyword("FROM", 2)) args.fail(kSyntaxError);
   Position from = read_position(args);
   if (!args.finish()) return reply_error(ctx.out, args.error());
-  reply_status(ctx, service_of(ctx).control().follow(slots, by, master, from));
+  run_status(ctx, [slots, by, master, from](SlotControl& control) {
+    return control.follow(slots, by, master, from);
+  });
 }
 
 void verify_read(CommandContext& ctx, ArgReader& args) {
@@ -237,9 +287,7 @@ void run_verb(CommandContext& ctx, const std::array<Verb, N>& verbs) {
   for (const Verb& verb : verbs) {
     if (!equals_ignore_case(verb.name, ctx.argv[1])) continue;
     ArgReader args(ctx.argv, 2);
-    verb.run(ctx, args);
-    if (ctx.session != nullptr) ctx.session->note_write(ctx.engine.last_seq());  // for WAIT
-    return;
+    return verb.run(ctx, args);
   }
   reply_error(ctx.out,
               cat("ERR unknown subcommand '", printable(ctx.argv[1]), "' of ", ctx.spec.name));

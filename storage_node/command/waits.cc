@@ -1,5 +1,6 @@
 // WAIT and WAITAOF: until full replicas have applied, or have on their disks, what the client wrote
 // last. Redis's words and replies.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
@@ -66,6 +67,12 @@ void end_at_timeout(const std::shared_ptr<Pending>& pending, int64_t ms,
   });
 }
 
+// The client's own, or the newest verb's (FENCE, PROMOTE...), whoever said it.
+uint64_t last_write(const CommandContext& ctx, const Core& core) {
+  if (ctx.session == nullptr) return ctx.engine.last_seq();
+  return std::max(ctx.session->last_write(), core.verb_seq.load());
+}
+
 // ---- WAIT
 
 void reply_applied(const Pending& pending, const Core& core) {
@@ -81,7 +88,7 @@ void wait(CommandContext& ctx) {
   if (!args.finish()) return reply_error(ctx.out, args.error());
   if (!is_master(ctx)) return;
   const auto core = service_of(ctx).core();
-  const uint64_t seq = ctx.session == nullptr ? ctx.engine.last_seq() : ctx.session->last_write();
+  const uint64_t seq = last_write(ctx, *core);
   const int now = core->acks.count(seq, false);
   if (now >= replicas || ctx.session == nullptr || !ctx.session->can_block()) {
     return resp::integer(ctx.out, now);
@@ -132,7 +139,7 @@ void wait_aof(CommandContext& ctx) {
   if (!is_master(ctx)) return;
   ReplicaService& service = service_of(ctx);
   const auto core = service.core();
-  const uint64_t seq = ctx.session == nullptr ? ctx.engine.last_seq() : ctx.session->last_write();
+  const uint64_t seq = last_write(ctx, *core);
   const bool local_there = core->synced_seq >= seq;
   const int now = core->acks.count(seq, true);
   const bool met = (local == 0 || local_there) && now >= replicas;

@@ -90,7 +90,9 @@ Status FollowStore::unplace(const SlotSet& slots, bool forget_position, SysRecor
     record.placed = false;
     records.emplace_back(slot_record_name(slot), encode_slot_record(record));
   });
-  if (records.empty()) return Status::ok();
+  // Also without records: the verb that made the slot a replica's may still be on its way to the
+  // disk, and ingested files are not behind it in the log.
+  if (records.empty()) return state_.engine.flush_wal(true);
   return state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(records, true); });
 }
 

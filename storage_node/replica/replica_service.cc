@@ -51,6 +51,7 @@ ReplicaService::~ReplicaService() {
 void ReplicaService::stop() {
   if (stopped_) return;
   stopped_ = true;
+  verb_thread_.stop();
   {
     const std::lock_guard lock(core_->state.mutex);
     core_->state.sources_changed = [] {};

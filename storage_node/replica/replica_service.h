@@ -37,6 +37,7 @@ class ReplicaService : public NodeReplication {
     ReplicaState state;
     SlotControl control;
     ReplicaAcks acks;
+    std::atomic<uint64_t> verb_seq{0};    // the log's end after the last verb, for WAIT
     std::atomic<uint64_t> synced_seq{0};  // everything up to it is on this node's disk
   };
 
@@ -46,6 +47,8 @@ class ReplicaService : public NodeReplication {
   ~ReplicaService() override;
 
   SlotControl& control() { return core_->control; }
+  // For verbs, which wait for the disk: one after the other, on a thread of their own.
+  void run_verb(std::function<void()> verb) { verb_thread_.run(std::move(verb)); }
   const ReplicaState& state() const { return core_->state; }
   const std::shared_ptr<Core>& core() const { return core_; }
 
@@ -84,6 +87,7 @@ class ReplicaService : public NodeReplication {
   std::atomic<bool> too_few_{false};  // min-replicas-to-write
   TaskThread log_thread_;             // of the feeds
   TaskThread sync_thread_;
+  TaskThread verb_thread_;
 };
 
 // For NodeParts::make_replication.

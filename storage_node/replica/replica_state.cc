@@ -28,7 +28,7 @@ void ReplicaState::set_flags(Gate& gate, int slot) {
   int64_t until = 0;
   std::string write_text;
   std::string read_text;
-  if (full || record.followed) flags |= kSlotFollowed;
+  if (full || record.followed || opening.contains(slot)) flags |= kSlotFollowed;
   if (record.fenced) {
     flags |= kSlotFenced | kSlotReadsRefused;
     write_text = cat("TRYAGAIN slot ", slot, " is fenced by plan ", record.fence_plan,

@@ -52,6 +52,8 @@ struct ReplicaState {
   uint64_t floor = 0;          // of the log here, for replicas of this node
   uint64_t start_seq = 0;      // last_seq when the node started
   SlotSet untouched_at_start;  // slots with a mark and no write of ours between it and the start
+  SlotSet opening;             // own on record, but not on disk yet: no client writes
+  SlotSet settling;            // fenced for good, but not on disk yet
   std::map<int, int64_t> expiry_held;  // promoted lately: until when own expiry waits (mono)
   WaitTable waits;
   // Called under the mutex when sources appeared, went or want a new session; must only post.

@@ -50,13 +50,15 @@ void SlotControl::set_epoch(const SlotSet& slots, const PlanEpoch& by) {
 }
 
 Status SlotControl::announce_epoch(const SlotSet& slots, const PlanEpoch& by) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (Status s = check_epoch(slots, by); !s) return s;
   SysRecords records;
   record_epoch(slots, by, records);
   Status done = state_.engine.with_gate([&](Gate& gate) { return write(gate, records); });
-  if (done) set_epoch(slots, by);
-  return done;
+  if (!done) return done;
+  set_epoch(slots, by);
+  return settle(lock);
 }
 
 // ---- flags
@@ -158,8 +160,17 @@ void SlotControl::leave(const SlotSet& slots, SysRecords* records) {
 // ---- fences
 
 Status SlotControl::write(Gate& gate, const SysRecords& records) {
-  auto end = gate.log_sys(records, true);
+  auto end = gate.log_sys(records, false);
   return end ? Status::ok() : end.status();
+}
+
+// What the verb wrote is on disk afterwards. Nobody waits for it: neither writers nor links; other
+// verbs do, because verb_mutex_ is held.
+Status SlotControl::settle(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Status synced = state_.engine.flush_wal(true);
+  lock.lock();
+  return synced;
 }
 
 FenceAnswer SlotControl::fence_answer(const Gate& gate, const SlotSet& slots) const {
@@ -172,7 +183,30 @@ FenceAnswer SlotControl::fence_answer(const Gate& gate, const SlotSet& slots) co
 
 Result<FenceAnswer> SlotControl::fence_leased(const SlotSet& slots, const PlanEpoch& by,
                                               int64_t lease_ms) {
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
+  bool wrote = false;
+  auto answer = fence_now(slots, by, lease_ms, &wrote);
+  if (!answer || !wrote) return answer;
+  if (Status s = settle(lock); !s) return s;
+  return answer;
+}
+
+std::optional<Result<FenceAnswer>> SlotControl::try_fence_leased(const SlotSet& slots,
+                                                                 const PlanEpoch& by,
+                                                                 int64_t lease_ms) {
+  const std::unique_lock verb(verb_mutex_, std::try_to_lock);
+  if (!verb.owns_lock()) return std::nullopt;
   const std::lock_guard lock(state_.mutex);
+  SysRecords records;
+  if (check_epoch(slots, by)) record_epoch(slots, by, records);
+  if (!records.empty()) return std::nullopt;
+  bool wrote = false;
+  return fence_now(slots, by, lease_ms, &wrote);
+}
+
+Result<FenceAnswer> SlotControl::fence_now(const SlotSet& slots, const PlanEpoch& by,
+                                           int64_t lease_ms, bool* wrote) {
   if (Status s = check_epoch(slots, by); !s) return s;
   for (int slot : slots.to_vector()) {
     if (Status s = check_own(slot, by); !s) return s;
@@ -199,13 +233,15 @@ Result<FenceAnswer> SlotControl::fence_leased(const SlotSet& slots, const PlanEp
     return Status::ok();
   });
   if (!done) return done;
+  *wrote = !records.empty();
   set_epoch(slots, by);
   return answer;
 }
 
 Result<FenceAnswer> SlotControl::fence_permanently(const SlotSet& slots, const PlanEpoch& by,
                                                    const HostPort& new_owner) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (Status s = check_epoch(slots, by); !s) return s;
   auto sealed = [&](int slot) {
     const SlotRecord& record = state_.records[at(slot)];
@@ -248,11 +284,18 @@ Result<FenceAnswer> SlotControl::fence_permanently(const SlotSet& slots, const P
   });
   if (!done) return done;
   set_epoch(slots, by);
+  // In force already; said only when it is on disk. Also if it was sealed before: that verb may
+  // have failed here.
+  state_.settling.add(slots);
+  Status synced = settle(lock);
+  if (!synced) return synced;
+  state_.settling.remove(slots);
   return answer;
 }
 
 Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (Status s = check_epoch(slots, by); !s) return s;
   SysRecords records;
   record_epoch(slots, by, records);
@@ -272,10 +315,13 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
     open.fenced = false;
     put_slot_record(slot, open, records);
   }
-  Status done = state_.engine.with_gate([&](Gate& gate) {
-    if (!records.empty()) {
-      if (Status s = write(gate, records); !s) return s;
-    }
+  Status done = state_.engine.with_gate(
+      [&](Gate& gate) { return records.empty() ? Status::ok() : write(gate, records); });
+  if (!done) return done;
+  set_epoch(slots, by);
+  // The fence stands until its end is on disk.
+  if (Status s = records.empty() ? Status::ok() : settle(lock); !s) return s;
+  return state_.engine.with_gate([&](Gate& gate) {
     slots.for_each([&](int slot) {
       state_.records[at(slot)].fenced = false;
       state_.leases.erase(slot);
@@ -283,15 +329,14 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
     });
     return Status::ok();
   });
-  if (done) set_epoch(slots, by);
-  return done;
 }
 
 // ---- promote and follow
 
 Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch& by,
                                            const Position& from) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (Status s = check_epoch(slots, by); !s) return s;
   if (state_.full) {
     return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
@@ -320,7 +365,10 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
     }
     answer.applied = std::min(answer.applied, position->seq);
   }
-  if (done_before == slots) return answer;
+  if (done_before == slots) {  // that verb may have failed when it came to the disk
+    if (Status s = open_when_settled(slots, lock); !s) return s;
+    return answer;
+  }
   SlotSet fresh = slots;
   fresh.remove(done_before);
   Status done = state_.engine.with_gate([&](Gate& gate) {
@@ -345,6 +393,7 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
     fresh.for_each([&](int slot) {
       state_.records[at(slot)] = owned;
       state_.expiry_held[slot] = hold;
+      state_.opening.add(slot);
       set_flags(gate, slot);
     });
     return Status::ok();
@@ -352,12 +401,24 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
   if (!done) return done;
   set_epoch(slots, by);
   leave(fresh, nullptr);
+  if (Status s = open_when_settled(slots, lock); !s) return s;
   return answer;
+}
+
+// Slots that became this node's own take no write before that is on disk.
+Status SlotControl::open_when_settled(const SlotSet& slots, std::unique_lock<std::mutex>& lock) {
+  if (Status s = settle(lock); !s) return s;
+  return state_.engine.with_gate([&](Gate& gate) {
+    state_.opening.remove(slots);
+    slots.for_each([&](int slot) { set_flags(gate, slot); });
+    return Status::ok();
+  });
 }
 
 Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const HostPort& master,
                            const Position& from) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (Status s = check_epoch(slots, by); !s) return s;
   if (state_.full) {
     return Status::refused(
@@ -403,11 +464,11 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
   });
   if (!done) return done;
   set_epoch(slots, by);
-  if (fresh.empty()) return done;
+  if (fresh.empty()) return settle(lock);
   auto source = source_for(master);
   fresh.for_each([&](int slot) { source->positions.follow(slot, from); });
   state_.sources_changed();
-  return done;
+  return settle(lock);
 }
 
 // ---- waiting

@@ -5,15 +5,18 @@
 //   own --FENCE LEASE--> leased (lifts itself) --FENCE PERMANENT--> fenced --UNFENCE--> own
 //   fenced --FOLLOW--> followed, reads still refused until PROMOTE or UNFENCE
 //
-// Each verb checks everything, writes one synced record set inside the gate, and only then changes
-// what is in memory; so it is done entirely or not at all, across a kill. Plans' epochs never go
-// back.
+// Each verb checks everything and writes one record set inside the gate, so it is done entirely or
+// not at all, across a kill. The fsync comes behind the gate (ADR 0014): until it is done the
+// stricter of old and new is in force, and the verb returns only then. Plans' epochs never go back.
 //
-// Any thread. A failed verb's text is the RESP error to send, code word first, without '-'.
+// Any thread that may wait for the disk; try_fence_leased: any thread. A failed verb's text is the
+// RESP error to send, code word first, without '-'.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "storage_node/replica/replica_state.h"
@@ -49,6 +52,10 @@ class SlotControl {
 
   Status announce_epoch(const SlotSet& slots, const PlanEpoch& by);
   Result<FenceAnswer> fence_leased(const SlotSet& slots, const PlanEpoch& by, int64_t lease_ms);
+  // The same without waiting for anything; nullopt: it would have to (another verb, or a record
+  // that EPOCH did not write before).
+  std::optional<Result<FenceAnswer>> try_fence_leased(const SlotSet& slots, const PlanEpoch& by,
+                                                      int64_t lease_ms);
   Result<FenceAnswer> fence_permanently(const SlotSet& slots, const PlanEpoch& by,
                                         const HostPort& new_owner);
   Status unfence(const SlotSet& slots, const PlanEpoch& by);
@@ -80,11 +87,16 @@ class SlotControl {
   bool untouched(const Gate& gate, int slot) const;
   void set_flags(Gate& gate, int slot);
   static Status write(Gate& gate, const SysRecords& records);
+  Status settle(std::unique_lock<std::mutex>& lock);
+  Status open_when_settled(const SlotSet& slots, std::unique_lock<std::mutex>& lock);
+  Result<FenceAnswer> fence_now(const SlotSet& slots, const PlanEpoch& by, int64_t lease_ms,
+                                bool* wrote);
   std::shared_ptr<Source> source_for(const HostPort& master);
   void leave(const SlotSet& slots, SysRecords* records);
   FenceAnswer fence_answer(const Gate& gate, const SlotSet& slots) const;
 
   ReplicaState& state_;
+  std::mutex verb_mutex_;  // one verb at a time, from its checks to its fsync; before state_.mutex
 };
 
 }  // namespace sf

@@ -24,7 +24,8 @@ int64_t keys_in_slot(const Engine& engine, int slot) {
 // ---- slots
 
 Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots, bool force) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (state_.full) {
     return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
                                " as a whole; SLAVEOF NO ONE first"));
@@ -77,11 +78,12 @@ Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots,
   for (auto& [slot, position] : fresh) source->positions.follow(slot, position);
   state_.log.info(cat("slots ", set.text(), " follow ", master.text()));
   state_.sources_changed();
-  return done;
+  return settle(lock);
 }
 
 Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (state_.full) {
     return Status::refused(cat("ERR this node is a replica of ", state_.full->master.text(),
                                " as a whole; SLAVEOF NO ONE ends that"));
@@ -92,7 +94,7 @@ Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
     if (Status s = check_not_storing(slot); !s) return s;
     mine.add(slot);
   }
-  if (mine.empty()) return Status::ok();
+  if (mine.empty()) return open_when_settled(slots, lock);  // an earlier one may have failed there
   std::map<int, SlotRecord> changed;
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
@@ -110,6 +112,7 @@ Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
     state_.histories.add(history);
     for (auto& [slot, record] : changed) {
       state_.records[at(slot)] = std::move(record);
+      state_.opening.add(slot);
       set_flags(gate, slot);
     }
     return Status::ok();
@@ -117,13 +120,14 @@ Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
   if (!done) return done;
   leave(mine, nullptr);
   state_.log.info(cat("slots ", mine.text(), " are this node's own"));
-  return done;
+  return open_when_settled(mine, lock);
 }
 
 // ---- the whole node
 
 Status SlotControl::slave_of(const HostPort& master) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (state_.full && state_.full->master == master) return Status::ok();
   SlotSet followed;
   for (int slot = 0; slot < kSlotCount; ++slot) {
@@ -167,7 +171,8 @@ Status SlotControl::slave_of(const HostPort& master) {
 }
 
 Status SlotControl::slave_of_no_one(bool force) {
-  const std::lock_guard lock(state_.mutex);
+  const std::lock_guard verb(verb_mutex_);
+  std::unique_lock lock(state_.mutex);
   if (!state_.full) return Status::ok();
   for (int slot = 0; slot < kSlotCount; ++slot) {
     if (Status s = check_not_storing(slot); !s) return s;

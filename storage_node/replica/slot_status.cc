@@ -20,7 +20,9 @@ std::string binlog_offset(uint64_t seq) {
 }
 
 std::string fence_of(const ReplicaState& state, int slot) {
-  if (state.records[at(slot)].fenced) return "permanent";
+  if (state.records[at(slot)].fenced) {
+    return state.settling.contains(slot) ? "leased" : "permanent";
+  }
   return state.lease_alive(slot) ? "leased" : "no";
 }
 

@@ -175,6 +175,9 @@ class CrashRounds:
             writer.thread.join()
         self.writes += sum(len(w.acked) for w in self.writers)
         self._restart(killed, promised)
+        if self.rnd.random() < 0.4:  # again, in the middle of what the restart began: recovery, a copy
+            time.sleep(self.rnd.uniform(0, 0.3))
+            self.rnd.choice((self.master, self.full, self.part)).restart()
         now = content(self.master)
         ends = [w.check(now) for w in self.writers]
         self._judge_loss(killed, ends)

@@ -16,7 +16,10 @@ namespace sf {
 
 class ReplicaRig {
  public:
-  ReplicaRig() { open(); }
+  explicit ReplicaRig(std::shared_ptr<rocksdb::FileSystem> file_system = nullptr)
+      : file_system_(std::move(file_system)) {
+    open();
+  }
   ~ReplicaRig() { close(); }
 
   void open() {
@@ -25,6 +28,7 @@ class ReplicaRig {
     options.write_buffer_bytes = 4 << 20;
     options.block_cache_bytes = 4 << 20;
     options.expire_actively = false;
+    options.file_system = file_system_;
     auto opened = Engine::open(options, clock, Log());
     REQUIRE_MESSAGE(opened, opened.status().text());
     engine = std::move(*opened);
@@ -104,6 +108,7 @@ class ReplicaRig {
   std::unique_ptr<SlotControl> control;
 
  private:
+  const std::shared_ptr<rocksdb::FileSystem> file_system_;
   TempDir dir_;
   uint64_t seed_ = 0;
   int subscription_ = 0;

@@ -84,6 +84,7 @@ struct Engine::State {
   LogKept log_kept_now;                         // without claims
   std::mutex trim_mutex;                        // outside the log's; never taken inside the gate
   std::map<std::string, int64_t> closed_files;  // archived WAL file -> monotonic ms of its end
+  int64_t attach_until_us = 0;  // replicas of the life before may come back until then; set at open
   bool trimmed_once = false;                    // once in this life; under trim_mutex
   std::mutex cursor_mutex;                      // never taken inside the gate
   std::vector<Cursor> cursors;                  // where recent readers of the WAL stopped

@@ -153,6 +153,8 @@ Status Engine::trim_log() {
     if (!s.log_index.empty()) readable = s.log_index.front().second;
   }
   LogLimits limits = s.log_limits();
+  // Claims die with the process; who had one gets the time to claim again.
+  if (s.clock.mono_us() < s.attach_until_us) limits.spare_bytes = limits.keep_bytes;
   if (s.disk_full || s.write_failed) limits.spare_bytes = 0;  // a place for writes is worth more
   const LogCut cut = decide_log_cut(*files, needed, readable, limits);
   const uint64_t before = log_bytes_from(*files, 0);

@@ -17,6 +17,7 @@ namespace sf {
 namespace {
 
 constexpr int kFormat = 1;
+constexpr int64_t kAttachUs = 60'000'000;
 constexpr std::array<const char*, kCfCount> kFamilyNames = {"default", "data", "score", "sys"};
 
 rocksdb::BlockBasedTableOptions table_format(const std::shared_ptr<rocksdb::Cache>& cache) {
@@ -261,6 +262,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, const
   if (done) done = s.check_format();
   if (done) done = s.recover_log();
   if (done) done = s.recount_keys();
+  if (s.last_seq != 0) s.attach_until_us = clock.mono_us() + kAttachUs;
   if (done) done = engine->trim_log();
   if (!done) return done;
   const auto version = engine->get_sys(std::string(kVersionRecord));

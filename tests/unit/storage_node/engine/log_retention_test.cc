@@ -127,6 +127,21 @@ TEST_CASE("R08: the engine keeps a claimed log, and lets it go when the claim is
   CHECK(f.set("more", "v") == last + 1);
 }
 
+TEST_CASE(
+    "R08: after a restart the log is kept for a minute, until replicas have claimed it again") {
+  SmallLog f(100, 0);
+  write_megabytes(f, 8);
+  f.engine->claim_log_after("replica", 1);
+  f.reopen();
+  REQUIRE(f.engine->trim_log());
+  CHECK(f.engine->oldest_seq() <= 2);
+  CHECK(f.engine->read_log(1, 1000).is_ok());
+  f.clock.advance_ms(61'000);
+  write_megabytes(f, 1);
+  REQUIRE(f.engine->trim_log());
+  CHECK(f.engine->oldest_seq() > 2);
+}
+
 TEST_CASE("R08: a claim over the limit is lost, and says its position and the limit") {
   SmallLog f(3, 0);
   f.set("first", "v");

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from ferry_env import Env, connect, wait_until  # noqa: E402
 from replica_env import Load, Node, assert_equal, content, slot_of, tag_in_cached, wait_in_sync  # noqa: E402
+from tcp_link import TcpLink  # noqa: E402
 
 
 def fill_slot(node, slot, count, size=100):
@@ -359,3 +360,55 @@ def test_a_node_that_becomes_a_replica_forgets_its_own_fences():
         assert one.client.set("{%s}a" % tag_in_cached(10), 1)
         with pytest.raises(redis.ResponseError, match="epoch"):  # what it was told it remembers
             one("PKCLUSTER", "EPOCH", "10", "p", 0)
+
+
+# ---- the same with breaks
+
+
+def test_chained_reloads_survive_breaks_between_middle_and_its_replicas():
+    """G2 gets slots copied again and again while a full replica and a slot replica of it lose their links at any moment."""
+    with Env() as env:
+        first, middle, full, some = (Node(env, name) for name in ("first", "middle", "full", "some"))
+        for slot in (600, 601, 602):
+            fill_slot(first, slot, 3000, 400)
+        fill_slot(middle, 603, 500)
+        link = TcpLink(env, middle.port)
+        full("SLAVEOF", "127.0.0.1", link.port)
+        some("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", link.port, "600-603")
+        wait_in_sync(middle, full)
+        load = Load(lambda: middle, [603], threads=2, kinds="counted")
+        for turn in range(8):
+            middle.follow_slots(first, "600-602", "FORCE")
+            for _ in range(3):
+                time.sleep(0.03 * (turn % 4 + 1))
+                link.cut()
+            wait_in_sync(first, middle, "600-602")
+            wait_until("left", lambda: _no_one(middle, "600-602"))
+            middle.client.set("{%s}turn" % tag_in_cached(601), turn)
+        load.stop()
+        for replica in (full, some):
+            wait_in_sync(middle, replica, "600-603")
+            assert_equal(middle, replica, {600, 601, 602, 603})
+        assert load.check(middle) > 0
+
+
+def test_R12_slots_come_and_go_over_a_link_that_breaks():
+    with Env() as env:
+        old, new = Node(env, "old"), Node(env, "new")
+        for slot in range(700, 708):
+            fill_slot(old, slot, 1500, 300)
+        link = TcpLink(env, old.port)
+        load = Load(lambda: old, range(700, 708), threads=2, kinds="counted")
+        new("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", link.port, "700")
+        for turn in range(10):
+            new("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", link.port, "70%d" % (turn % 7 + 1), "FORCE")
+            time.sleep(0.02 * (turn % 5))
+            link.cut()
+            if turn % 3 == 2:
+                wait_until("left", lambda: _no_one(new, "70%d" % (turn % 7 + 1)))
+        new("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", link.port, "700-707", "FORCE")
+        wait_until("copied", copied(new, "700-707"), 60)
+        load.stop()
+        wait_in_sync(old, new, "700-707")
+        assert load.check(old) > 0
+        assert_equal(old, new, set(range(700, 708)))

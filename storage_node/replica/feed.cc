@@ -359,10 +359,11 @@ void Feed::tick() {
 // ---- for INFO
 
 void Feed::publish() {
-  FeedReport before = report();
+  bool news = session_.acked_us() != told_acked_us_ || session_.state() != told_state_;
+  told_acked_us_ = session_.acked_us();
+  told_state_ = session_.state();
   publish_report();
-  FeedReport now = report();
-  if (now.acked_us != before.acked_us || now.state != before.state) options_.acked(now);
+  if (news && session_.full()) options_.acked(report());
 }
 
 void Feed::publish_report() {

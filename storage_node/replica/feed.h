@@ -44,7 +44,7 @@ struct FeedOptions {
   std::function<ReplicaSettings()> settings = [] { return ReplicaSettings(); };
   std::string run_id;
   std::shared_ptr<CopyRate> copy_rate;
-  // What the replica acknowledged, or that it streams now or no longer, changed. The feed's loop.
+  // A full replica's acknowledgement came, or it streams now or no longer. The feed's loop.
   std::function<void(const FeedReport&)> acked = [](const FeedReport&) {};
   TaskThread* log_thread = nullptr;  // reads what is no longer in memory; stopped before the loops
 };
@@ -115,6 +115,8 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   int subscription_ = 0;
   std::shared_ptr<FeedWake> wake_;
   bool over_ = false;
+  int64_t told_acked_us_ = 0;
+  FeedSession::State told_state_ = FeedSession::State::kWaiting;
   std::vector<FeedExporter*> held_chunks_;  // written, but the socket is behind: released when it
                                             // drains
   TimerId tick_timer_ = 0;

@@ -183,7 +183,6 @@ std::vector<FeedReport> ReplicaService::feeds() const {
 // ---- acknowledgements
 
 void ReplicaService::note_ack(const FeedReport& report) {
-  if (!report.full) return;
   bool online = report.state == "online" && !report.over;
   bool turned =
       core_->acks.update(report.id, {online, report.acked, report.synced, report.acked_us});

@@ -1,7 +1,6 @@
 // SlotControl: becoming and ceasing to be a replica, and what is read back at the start.
 #include <algorithm>
 
-#include "common/base/check.h"
 #include "storage_node/replica/slot_control.h"
 
 namespace sf {

@@ -160,6 +160,8 @@ Status FollowStore::begin_stream(uint64_t seq) {
   ApplyRequest request;
   put_position(seq, request.sys);
   source.positions.slots().for_each([&](int slot) {
+    // A slot without a position may get one at this moment, on the thread that ingests.
+    if (!source.positions.position(slot)) return;
     std::optional<std::string> value;
     if (source.positions.own(slot)) value = encode_position(*source.positions.position(slot));
     request.sys.emplace_back(ahead_record_name(slot), std::move(value));

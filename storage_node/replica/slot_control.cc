@@ -296,6 +296,7 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
   if (Status s = check_epoch(slots, by); !s) return s;
   SysRecords records;
   record_epoch(slots, by, records);
+  bool sealed = false;  // perhaps by an UNFENCE that failed when it came to the disk
   for (int slot : slots.to_vector()) {
     const SlotRecord& record = state_.records[at(slot)];
     auto lease = state_.leases.find(slot);
@@ -306,21 +307,26 @@ Status SlotControl::unfence(const SlotSet& slots, const PlanEpoch& by) {
                                  record.fenced ? record.fence_plan : lease->second.plan, ", not ",
                                  by.plan));
     }
+    sealed = sealed || (state_.engine.slot_flags(slot) & kSlotReadsRefused) != 0;
     if (!record.fenced) continue;
     if (Status s = check_not_storing(slot); !s) return s;
     SlotRecord open = record;
     open.fenced = false;
     put_slot_record(slot, open, records);
   }
-  Status done = state_.engine.with_gate(
-      [&](Gate& gate) { return records.empty() ? Status::ok() : write(gate, records); });
+  Status done = state_.engine.with_gate([&](Gate& gate) {
+    if (Status s = records.empty() ? Status::ok() : write(gate, records); !s) return s;
+    slots.for_each([&](int slot) { state_.records[at(slot)].fenced = false; });
+    return Status::ok();
+  });
   if (!done) return done;
   set_epoch(slots, by);
   // The fence stands until its end is on disk.
-  if (Status s = records.empty() ? Status::ok() : settle(lock); !s) return s;
+  if (sealed || !records.empty()) {
+    if (Status s = settle(lock); !s) return s;
+  }
   return state_.engine.with_gate([&](Gate& gate) {
     slots.for_each([&](int slot) {
-      state_.records[at(slot)].fenced = false;
       state_.leases.erase(slot);
       set_flags(gate, slot);
     });

@@ -291,6 +291,27 @@ TEST_CASE(
   CHECK(log->size() == 1);
 }
 
+TEST_CASE("a slot stored while the stream begins keeps its own position over a restart (R05)") {
+  ReplicaRig rig;
+  HistoryChain chain = chain_of('a');
+  REQUIRE(rig.control->slots_slave_of(kMaster, kSlots, false));
+  auto source = rig.source(kMaster);
+  FollowStore store(*rig.state, source);
+  source->positions.accept(chain.current(), {}, kSlots);
+  REQUIRE(store.accepted({wire::kProtocol, "m", 20, chain, {}, kSlots}));
+  wire::CopyDone first{5, {chain.current(), 20}, 1, 0, 0, 0};
+  wire::CopyDone second{6, {chain.current(), 25}, 1, 0, 0, 0};
+  REQUIRE(store.store_job(first, std::nullopt).run(*rig.engine, {}));
+  source->positions.set_copied(5, first.at);
+  // The other one is on record, but the link has not heard of it.
+  REQUIRE(store.store_job(second, std::nullopt).run(*rig.engine, {}));
+  source->positions.begin_stream(20);
+  REQUIRE(store.begin_stream(20));
+  rig.restart();
+  CHECK(rig.status(5).at.seq == 20);
+  CHECK(rig.status(6).at.seq == 25);
+}
+
 TEST_CASE("positions are saved with the data: empty frames later, joined slots at once") {
   ReplicaRig rig;
   HistoryChain chain = chain_of('a');

@@ -56,6 +56,7 @@ void FeedSession::on(const feed::Asked& event, Actions& out) {
   holds_.clear();
   hello.run_id = event.run_id;
   hello.seq = event.last_seq;
+  hello.time_ms = event.time_ms;
   hello.chain = event.chain;
   if (sync_.full && !hello.copy.empty()) hello.records = event.records;
   state_ = State::kOpen;
@@ -232,11 +233,7 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
   if (event.after != sent_) return want_log(out);  // the replica asked anew meanwhile
   bool again = more_ || !event.entries.empty();
   uint64_t from = sent_;
-  wire::Frame frame{from, from, event.wall_ms, event.version, {}};
-  // Older than now if the stream lags: keys of the replica expire by it.
-  if (!event.entries.empty()) {
-    frame.time_ms = std::min(event.wall_ms, event.entries.back().record.time_ms);
-  }
+  wire::Frame frame{from, from, 0, event.version, {}};
   std::string records;
   const feed::LogRead::Entry* reload = nullptr;
   for (const auto& entry : event.entries) {
@@ -247,7 +244,11 @@ void FeedSession::on(const feed::LogRead& event, Actions& out) {
     }
     if (!add_entry(entry, records)) return close(Status::corrupt("unreadable log entry"), out);
     frame.to = entry.record.seq;
+    // Not the present: what was written after this may have given a key more time.
+    frame.time_ms = event.mixed ? 0 : entry.record.time_ms;
   }
+  bool all = event.entries.empty() || frame.to == event.entries.back().record.seq;
+  if (event.mixed && all) frame.time_ms = event.wall_ms;
   if (frame.to > from) {
     frame.records = records;
     send(frame, out);

@@ -50,6 +50,7 @@ struct Asked {
   std::string not_ready;  // not empty: nobody is served now, and why
   std::string run_id;
   std::string records = {};  // the shared node records, as wire::Hello has them
+  int64_t time_ms = 0;       // this node's clock
 };
 struct Said {
   wire::FromReplica message;  // all but Sync and Want
@@ -74,6 +75,10 @@ struct LogRead {
   std::vector<Entry> entries;  // empty: none after what was asked
   std::vector<History>
       histories;  // those after the last one known to the session, read after the entries
+  // A log of one clock carries its time in its entries. One with entries of several masters
+  // (`mixed`) does not: then `wall_ms` is a time that holds for all slots at the end of `entries`,
+  // 0 if there is none.
+  bool mixed = false;
   int64_t wall_ms = 0;
   uint64_t version = 0;
 };
@@ -104,8 +109,8 @@ struct Room {
   bool room = true;  // false: the output is over its high mark
 };
 struct Tick {
-  int64_t wall_ms = 0;
-  uint64_t last_seq = 0;  // read after wall_ms; 0: unknown. While the stream lags no time is told
+  int64_t wall_ms = 0;    // every write after last_seq is later than this
+  uint64_t last_seq = 0;  // 0: unknown. While the stream lags no time is told
 };
 struct AckWanted {  // somebody waits for the replica to have this on its disk
   uint64_t seq = 0;

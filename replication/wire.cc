@@ -143,8 +143,8 @@ void put(std::string& out, const Drop& m) {
 }
 
 void put(std::string& out, const Hello& m) {
-  Writer w(out, 7, "hello");
-  w.number(m.protocol).text(m.run_id).number(m.seq).text(m.chain.encode());
+  Writer w(out, 8, "hello");
+  w.number(m.protocol).text(m.run_id).number(m.seq).number(m.time_ms).text(m.chain.encode());
   w.slots(m.keep).slots(m.copy).text(m.records);
 }
 void put(std::string& out, const Refuse& m) {
@@ -218,6 +218,7 @@ Result<FromMaster> read_hello(Args argv) {
   m.protocol = static_cast<int>(r.number());
   m.run_id = r.text();
   m.seq = r.number();
+  m.time_ms = static_cast<int64_t>(r.number());
   auto chain = HistoryChain::decode(r.text());
   if (!chain) return chain.status();
   m.chain = std::move(*chain);

@@ -18,7 +18,7 @@
 //
 // The master says:
 //
-//   hello <protocol> <run id> <seq> <chain> <keep>|- <copy>|- <shared records>
+//   hello <protocol> <run id> <seq> <time ms> <chain> <keep>|- <copy>|- <shared records>
 //   refuse retry|final <text>  and closes
 //   took <keep>|- <copy>|-
 //   chunk <slot> <family> <entries> <xxh64> <bytes>
@@ -34,7 +34,8 @@
 // `keep`: slots whose position is a prefix of the master's log. `copy`: the others. A chunk is one
 // SST file of one column family under the snapshot named by copydone; `xxh64` 16 hex digits over
 // its bytes. A frame (from, to] is applied only by a replica that stands at `from`. A ping
-// whose `sent` is not where the replica stands shows that the newest frame was lost. `version`:
+// whose `sent` is not where the replica stands shows that the newest frame was lost. A time
+// of 0 is not known. `version`:
 // above every version counter used up to `to`. `records` (empty: nothing for these slots):
 //
 //   record = varint seq, varint time ms, varint ops, op...      ascending seq
@@ -119,6 +120,7 @@ struct Hello {
   SlotSet keep;
   SlotSet copy;
   std::string records = {};  // shared ones, for a full replica that copies
+  int64_t time_ms = 0;       // the master's clock; holds for what is copied from now on
 };
 struct Refuse {
   bool retry = true;

@@ -248,6 +248,20 @@ class Engine {
   // followed slot (DESIGN 5.3 Time).
   int64_t expiry_now_ms(int slot) const;
   void raise_master_time(int64_t time_ms, const SlotSet& followed);
+  // The first word of another master: its time counts, though the one before was ahead of it.
+  void begin_master_time(int64_t time_ms, const SlotSet& followed);
+  void raise_own_time(int64_t time_ms);  // of a node that goes on where its master was
+  int64_t own_time_ms() const;           // never goes back, and never stands still
+  // Of the newest entry of the log at the start; 0 if there was none.
+  int64_t recovered_time_ms() const;
+  // A time that every later write of this node has passed, and that no slot's master is behind of;
+  // with the log's end at that moment. 0: a master's time is not known yet.
+  struct SettledTime {
+    uint64_t seq = 0;
+    int64_t time_ms = 0;
+  };
+  SettledTime settled_time() const;
+  int followed_slots() const;  // how many slots have kSlotFollowed
 
   uint8_t slot_flags(int slot) const;  // with a run-out lease already taken off
   // The RESP error a client's write (or read) of the slot gets now; empty: it is allowed.

@@ -108,6 +108,12 @@ struct Engine::State {
   uint64_t version_next = 1;
   uint64_t version_reserved = 1;  // persisted: versions below it may be in use
   mutable std::atomic<int64_t> own_time{0};
+  mutable std::mutex behind_mutex;  // own_time_behind()
+  mutable int64_t behind_from_ms = 0;
+  mutable int64_t behind_mono_ms = 0;
+  std::atomic<int> followed_count{0};  // slots with kSlotFollowed
+  int64_t recovered_time = 0;
+  int64_t newest_time = 0;  // of the log's entries; under the gate
   std::array<std::atomic<int64_t>, kSlotCount> slot_time{};
 
   KeyLocks key_locks;
@@ -169,6 +175,8 @@ struct Engine::State {
   Status sync_until(uint64_t seq);
   void notify(uint64_t seq);
   int64_t own_now_ms() const;
+  int64_t own_time_behind() const;
+  int64_t removal_now_ms(int slot) const;
   int64_t expiry_now_ms(int slot) const;
   uint64_t oldest_view() const;  // RocksDB's sequence of the oldest live ReadView; UINT64_MAX: none
   Status reserve_versions(uint64_t up_to);  // version_mutex held

@@ -188,6 +188,7 @@ void Engine::State::add_last_seq(rocksdb::WriteBatch& batch, uint64_t seq) const
   std::string value;
   put_big64(value, seq);
   put_big64(value, rocks()->GetLatestSequenceNumber() + batch.Count() + 1);
+  put_big64(value, static_cast<uint64_t>(newest_time));
   batch.Put(handle(Cf::kSys), slice(kLastSeqRecord), value);
 }
 
@@ -200,6 +201,7 @@ Status Engine::State::write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int
     add_last_seq(batch, seq);
     batches_since_record = 0;
   }
+  newest_time = time_ms;
   batch.PutLogData(encode_log_data(seq, time_ms, kind, slots));
   const uint64_t rocks_seq = rocks()->GetLatestSequenceNumber() + 1;
   Status written = write_batch(batch, synced);
@@ -483,7 +485,10 @@ uint64_t Gate::slot_seq(int slot) const {
 }
 
 void Gate::set_flags(int slot, uint8_t flags) {
-  engine_->state_->flags[static_cast<size_t>(slot)].store(flags, std::memory_order_release);
+  Engine::State& s = *engine_->state_;
+  const uint8_t before =
+      s.flags[static_cast<size_t>(slot)].exchange(flags, std::memory_order_release);
+  s.followed_count += ((flags & kSlotFollowed) != 0 ? 1 : 0) - ((before & kSlotFollowed) != 0 ? 1 : 0);
 }
 
 uint8_t Gate::flags(int slot) const {

@@ -115,6 +115,7 @@ Status Engine::State::recover_log() {
       if (first) index.emplace_front(entry->seq, batch.sequence);
       first = false;
       if (last != 0 && index.size() > 1) break;  // older file: its first entry is all we need
+      if (entry->seq > last) recovered_time = entry->time_ms;
       last = std::max(last, entry->seq);
     }
     if (!walker.status().is_ok()) return walker.status();
@@ -124,7 +125,10 @@ Status Engine::State::recover_log() {
       rocks()->Get(rocksdb::ReadOptions(), handle(Cf::kSys),
                    rocksdb::Slice(kLastSeqRecord.data(), kLastSeqRecord.size()), &record);
   if (!status.ok() && !status.IsNotFound()) return to_status(status, "reading the log's end");
-  if (last == 0 && record.size() == 16) {
+  if (last == 0 && record.size() == 24) {
+    recovered_time = static_cast<int64_t>(big64(record.data() + 16));
+  }
+  if (last == 0 && record.size() >= 16) {
     const uint64_t moved = rocks()->GetLatestSequenceNumber() - big64(record.data() + 8);
     last = big64(record.data()) + moved;
     log_end_guessed = moved != 0;

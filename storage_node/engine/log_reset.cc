@@ -23,6 +23,7 @@ Status Engine::reset_log(uint64_t seq, const SysRecords& sys) {
     put_big64(base, rocks_seq);
     batch.Put(s.handle(Cf::kSys), rocksdb::Slice(kLogBaseRecord.data(), kLogBaseRecord.size()),
               base);
+    s.newest_time = s.slot_time[0];  // the master's from here on
     s.add_last_seq(batch, seq);
     Status written = s.write_batch(batch, true);
     if (!written) return written;

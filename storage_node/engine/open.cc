@@ -168,7 +168,7 @@ std::unique_ptr<MetaSource> Engine::State::open_meta_source() {
       if (!status.ok() || !peek_meta(value_, &answer.meta)) return std::nullopt;
       return answer;
     }
-    int64_t expiry_now_ms(int slot) override { return state_.expiry_now_ms(slot); }
+    int64_t expiry_now_ms(int slot) override { return state_.removal_now_ms(slot); }
 
    private:
     State& state_;
@@ -271,6 +271,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, const
     s.version_next = s.version_reserved = big64((*version)->data());
   }
   s.synced_seq = s.last_seq;
+  s.newest_time = s.recovered_time;
   s.background = std::thread([&s, raw = engine.get()] { s.run_background(*raw); });
   return engine;
 }

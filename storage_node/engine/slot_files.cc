@@ -263,7 +263,7 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
     }
     s.add_sys(batch, sys);
     const SlotSet slots = SlotSet::of(slot);
-    const int64_t now = s.own_now_ms();
+    const int64_t now = s.expiry_now_ms(slot);  // of its master, who follows from here
     // In one batch, data and records are lost together or not at all: then no fsync is needed.
     done = s.write_logged(batch, seq, now, LogEntry::Kind::kReload, slots, ingested);
     if (!done) return done;

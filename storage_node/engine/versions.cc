@@ -40,13 +40,36 @@ void Engine::raise_version(uint64_t at_least) {
   }
 }
 
-int64_t Engine::State::own_now_ms() const {
-  const int64_t wall = clock.wall_ms();
-  int64_t before = own_time.load(std::memory_order_relaxed);
-  while (before < wall) {
-    if (own_time.compare_exchange_weak(before, wall, std::memory_order_relaxed)) return wall;
+namespace {
+
+// The larger of the two, stored.
+int64_t raise(std::atomic<int64_t>& cell, int64_t at_least) {
+  int64_t before = cell.load(std::memory_order_relaxed);
+  while (before < at_least) {
+    if (cell.compare_exchange_weak(before, at_least, std::memory_order_relaxed)) return at_least;
   }
   return before;
+}
+
+}  // namespace
+
+int64_t Engine::State::own_now_ms() const {
+  const int64_t wall = clock.wall_ms();
+  const int64_t before = own_time.load(std::memory_order_relaxed);
+  return before <= wall ? raise(own_time, wall) : own_time_behind();
+}
+
+// The wall clock was set back: time goes on from where it was, as fast as it passes, until the wall
+// clock is there too. Keys that are gone stay gone, and new ones end when they should.
+int64_t Engine::State::own_time_behind() const {
+  const std::lock_guard lock(behind_mutex);
+  const int64_t before = own_time.load(std::memory_order_relaxed);
+  const int64_t mono_ms = clock.mono_us() / 1000;
+  if (behind_from_ms + (mono_ms - behind_mono_ms) < before) {
+    behind_from_ms = before;
+    behind_mono_ms = mono_ms;
+  }
+  return raise(own_time, behind_from_ms + (mono_ms - behind_mono_ms));
 }
 
 int64_t Engine::State::expiry_now_ms(int slot) const {
@@ -58,16 +81,55 @@ int64_t Engine::State::expiry_now_ms(int slot) const {
   return std::max(master, own_now_ms());
 }
 
-int64_t Engine::expiry_now_ms(int slot) const { return state_->expiry_now_ms(slot); }
+// What is removed from disk cannot come back: without the master's word nothing is.
+int64_t Engine::State::removal_now_ms(int slot) const {
+  const size_t i = static_cast<size_t>(slot);
+  const int64_t master = slot_time[i].load(std::memory_order_relaxed);
+  const bool followed = (flags[i].load(std::memory_order_relaxed) & kSlotFollowed) != 0;
+  return followed ? master : std::max(master, own_now_ms());
+}
+
+int64_t Engine::expiry_now_ms(int slot) const {
+  return state_->expiry_now_ms(slot);
+}
 
 void Engine::raise_master_time(int64_t time_ms, const SlotSet& followed) {
-  followed.for_each([&](int slot) {
-    auto& cell = state_->slot_time[static_cast<size_t>(slot)];
-    int64_t before = cell.load(std::memory_order_relaxed);
-    while (before < time_ms &&
-           !cell.compare_exchange_weak(before, time_ms, std::memory_order_relaxed)) {
-    }
-  });
+  followed.for_each(
+      [&](int slot) { raise(state_->slot_time[static_cast<size_t>(slot)], time_ms); });
+}
+
+void Engine::begin_master_time(int64_t time_ms, const SlotSet& followed) {
+  followed.for_each([&](int slot) { state_->slot_time[static_cast<size_t>(slot)] = time_ms; });
+}
+
+void Engine::raise_own_time(int64_t time_ms) {
+  raise(state_->own_time, time_ms);
+}
+
+int64_t Engine::own_time_ms() const {
+  const int64_t wall = state_->clock.wall_ms();  // looked at, not counted: nothing ends by it yet
+  if (state_->own_time.load(std::memory_order_relaxed) <= wall) return wall;
+
+  return state_->own_now_ms();
+}
+
+int Engine::followed_slots() const {
+  return state_->followed_count;
+}
+
+int64_t Engine::recovered_time_ms() const {
+  return state_->recovered_time;
+}
+
+Engine::SettledTime Engine::settled_time() const {
+  State& s = *state_;
+  const std::lock_guard lock(s.gate);
+  int64_t lowest = s.own_now_ms();
+  for (size_t i = 0; i < kSlotCount; ++i) {
+    const bool followed = (s.flags[i].load(std::memory_order_relaxed) & kSlotFollowed) != 0;
+    if (followed) lowest = std::min(lowest, s.slot_time[i].load(std::memory_order_relaxed));
+  }
+  return {s.last_seq.load(), lowest};
 }
 
 }  // namespace sf

@@ -82,6 +82,7 @@ void Feed::start(wire::Sync sync) {
   }
   // Before asking what is there: none of it may go until the session says what it needs.
   state_.engine.claim_log_after(claim_, lowest);
+  asked.time_ms = state_.engine.settled_time().time_ms;
   asked.oldest_seq = state_.engine.oldest_seq();
   asked.run_id = options_.run_id;
   if (sync.full) {
@@ -148,7 +149,15 @@ void Feed::carry_out(const feed::Action& action) {
   }
 }
 
+// Slots of other masters among our own: the entries here are of several clocks.
+bool Feed::mixed() const {
+  const int followed = state_.engine.followed_slots();
+  return followed != 0 && followed != kSlotCount;
+}
+
 void Feed::read_log(uint64_t after) {
+  settled_ = {};
+  if (mixed()) settled_ = state_.engine.settled_time();
   if (auto recent = state_.engine.read_backlog(after, kReadBytes)) {
     return give_log(after, std::move(*recent));
   }
@@ -176,7 +185,9 @@ void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries
   read.entries.reserve(entries->size());
   for (const LogEntry& entry : *entries) read.entries.push_back(feed_entry(entry));
   read.version = state_.engine.next_version();
-  read.wall_ms = loop_.wall_ms();
+  read.mixed = settled_.time_ms != 0 || mixed();
+  uint64_t last = entries->empty() ? after : entries->back().seq;
+  if (last >= settled_.seq) read.wall_ms = settled_.time_ms;
   if (state_.histories.generation() != generation_) {
     return end(Status::unavailable("the log here was replaced by another master's"));
   }
@@ -352,8 +363,8 @@ void Feed::tick() {
   end_if_cut();
   if (over_) return;
   take_settings();
-  const int64_t wall_ms = loop_.wall_ms();
-  step(feed::Tick{wall_ms, state_.engine.last_seq()});
+  const Engine::SettledTime settled = state_.engine.settled_time();
+  step(feed::Tick{settled.time_ms, settled.seq});
 }
 
 // ---- for INFO

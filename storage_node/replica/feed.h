@@ -99,6 +99,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void publish_report();
   void end(const Status& why);
   void tick();
+  bool mixed() const;
 
   const uint64_t id_;
   ReplicaState& state_;
@@ -110,6 +111,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   RequestParser parser_;
   std::string early_;               // came with the connection, before its handler was ours
   std::vector<feed::Event> inbox_;  // events born while a step runs
+  Engine::SettledTime settled_;     // taken before the log was read
   uint64_t histories_seen_ = 0;
   uint64_t generation_ = 0;
   int subscription_ = 0;

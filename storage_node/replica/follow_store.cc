@@ -41,6 +41,8 @@ Status FollowStore::accepted(const wire::Hello& hello) {
   Source& source = *source_;
   source.chain = hello.chain;
   source.master_seq = hello.seq;
+  source.clock_offset_ms.reset();
+  if (hello.time_ms != 0) note_clock(hello.time_ms);
   if (hello.copy.empty()) return Status::ok();
   SysRecords records;
   if (source.full && source.mirror) {  // what is kept keeps its position through the copy
@@ -65,6 +67,11 @@ Status FollowStore::accepted(const wire::Hello& hello) {
     state_.full->mirror = false;
     state_.records.fill({});
     if (Status s = take_shared(shared, SlotSet::all()); !s) return s;
+  }
+  if (hello.time_ms != 0) {
+    state_.engine.begin_master_time(hello.time_ms, hello.copy);
+    told_slots_.add(hello.copy);
+    told_time_ms_ = std::max(told_time_ms_, hello.time_ms);
   }
   source.copy = {};
   plan_copies(hello.copy.size());
@@ -216,9 +223,22 @@ Status FollowStore::apply(const follow::Apply& apply) {
 
 // Keys of followed slots expire by it, so it must go on while nobody writes.
 void FollowStore::master_time(int64_t time_ms) {
-  if (time_ms <= told_time_ms_) return;
-  told_time_ms_ = time_ms;
-  state_.engine.raise_master_time(time_ms, source_->positions.slots());
+  if (time_ms == 0) return;
+  note_clock(time_ms);
+  SlotSet slots = source_->positions.slots();
+  if (time_ms <= told_time_ms_ && slots == told_slots_) return;
+  SlotSet fresh = slots;
+  fresh.remove(told_slots_);
+  state_.engine.begin_master_time(time_ms, fresh);
+  state_.engine.raise_master_time(time_ms, slots);
+  told_time_ms_ = std::max(told_time_ms_, time_ms);
+  told_slots_ = slots;
+}
+
+void FollowStore::note_clock(int64_t time_ms) {
+  int64_t offset = time_ms - state_.clock.mono_us() / 1000;
+  auto& known = source_->clock_offset_ms;
+  known = std::max(known.value_or(offset), offset);
 }
 
 // In memory, after it is on record.

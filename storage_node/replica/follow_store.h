@@ -47,6 +47,7 @@ class FollowStore {
   void put_position(uint64_t stream, SysRecords& records) const;
   Status begin_mirror(uint64_t seq);
   Status take_shared(const SysRecords& changes, SlotSet slots);
+  void note_clock(int64_t time_ms);
   Status apply_mirror(const follow::Apply& apply);
   Status apply_slots(const follow::Apply& apply);
   Status unplace(const SlotSet& slots, bool forget_position, SysRecords records);
@@ -56,6 +57,7 @@ class FollowStore {
   ReplicaState& state_;
   std::shared_ptr<Source> source_;
   int64_t told_time_ms_ = 0;
+  SlotSet told_slots_;  // those that heard it
 };
 
 }  // namespace sf

@@ -5,6 +5,7 @@
 namespace sf {
 namespace {
 
+constexpr int64_t kClockDifferenceMaxMs = 3'000;
 constexpr size_t kPlansMax = 256;
 
 size_t at(int slot) {
@@ -82,6 +83,16 @@ void SlotControl::tick() {
 }
 
 // ---- shared checks
+
+std::string SlotControl::clock_difference(const Source& source) const {
+  if (!source.clock_offset_ms) return "";
+  int64_t masters = *source.clock_offset_ms + state_.clock.mono_us() / 1000;
+  int64_t ahead = state_.engine.own_time_ms() - masters;
+  if (std::abs(ahead) <= kClockDifferenceMaxMs) return "";
+  return cat("this node's clock is ", std::abs(ahead) / 1000, " s ",
+             ahead > 0 ? "ahead of" : "behind", " the master's, ", source.master.text(),
+             ": keys would end too ", ahead > 0 ? "early" : "late");
+}
 
 Status SlotControl::check_own(int slot, const PlanEpoch& by) const {
   const SlotRecord& record = state_.records[at(slot)];

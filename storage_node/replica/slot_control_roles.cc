@@ -183,6 +183,11 @@ Status SlotControl::slave_of_no_one(bool force) {
                                source->copy.slots_total,
                                " slots); SLAVEOF NO ONE FORCE makes a master of what is there"));
   }
+  // Nobody can refuse a failover for a clock, but the log shall say what became of short-lived
+  // keys.
+  std::string skew = source ? clock_difference(*source) : "";
+  if (!skew.empty()) state_.log.warning(cat("becoming a master: ", skew));
+  state_.engine.raise_own_time(state_.engine.expiry_now_ms(0));
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
     History history = state_.histories.make(gate.last_seq(), records);
@@ -229,6 +234,12 @@ Status SlotControl::load() {
   Status cleaned =
       state_.engine.with_gate([&](Gate& gate) { return gate.write_sys(forgotten, false); });
   if (!cleaned) return cleaned;
+  // The time of the log's end does not come again, though the wall clock was set back meanwhile.
+  if (state_.full) {
+    state_.engine.raise_master_time(state_.engine.recovered_time_ms(), SlotSet::all());
+  } else if (state_.sources.empty()) {
+    state_.engine.raise_own_time(state_.engine.recovered_time_ms());
+  }
   // A full replica goes on in its master's history: it writes nothing of its own. When it becomes a
   // master it begins one.
   if (!state_.full) {

@@ -46,6 +46,11 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
           cat("NOTAPPLIED slot ", slot, " has applied ", position->text(), ", not ", from.text()));
     }
     answer.applied = std::min(answer.applied, position->seq);
+    if (std::string skew = clock_difference(*state_.source_of(slot)); !skew.empty()) {
+      return Status::refused(cat("ERR ", skew,
+                                 "; set the clocks right, restart a node that was "
+                                 "ahead, and try again"));
+    }
   }
   if (done_before == slots) {  // that verb may have failed when it came to the disk
     if (Status s = open_when_settled(slots, lock); !s) return s;

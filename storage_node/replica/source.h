@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/strings.h"
@@ -34,8 +35,11 @@ struct Source {
   int64_t link_since_us = 0;  // mono; when it came up, or was last up, or was made
   int64_t heard_us = 0;       // mono; 0: never
   uint64_t master_seq = 0;    // newest known
-  SlotSet storing;            // their files are being ingested, outside the mutex
-  uint64_t saved_seq = 0;     // stream position on record
+  // The master's clock less this machine's monotonic one; the largest seen in this session is the
+  // least delayed.
+  std::optional<int64_t> clock_offset_ms;
+  SlotSet storing;         // their files are being ingested, outside the mutex
+  uint64_t saved_seq = 0;  // stream position on record
   int64_t saved_us = 0;
   SlotSet dropped;  // since the link last looked: to be told to the master
   CopyProgress copy;

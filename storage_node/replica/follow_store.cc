@@ -42,7 +42,7 @@ Status FollowStore::accepted(const wire::Hello& hello) {
   source.chain = hello.chain;
   source.master_seq = hello.seq;
   source.clock_offset_ms.reset();
-  if (hello.time_ms != 0) note_clock(hello.time_ms);
+  if (hello.time_ms != 0) source.clock_offset_ms = hello.time_ms - state_.clock.mono_us() / 1000;
   if (hello.copy.empty()) return Status::ok();
   SysRecords records;
   if (source.full && source.mirror) {  // what is kept keeps its position through the copy
@@ -236,9 +236,8 @@ void FollowStore::master_time(int64_t time_ms) {
 }
 
 void FollowStore::note_clock(int64_t time_ms) {
-  int64_t offset = time_ms - state_.clock.mono_us() / 1000;
   auto& known = source_->clock_offset_ms;
-  known = std::max(known.value_or(offset), offset);
+  if (known) known = std::max(*known, time_ms - state_.clock.mono_us() / 1000);
 }
 
 // In memory, after it is on record.

@@ -98,6 +98,10 @@ Status disk_is_full(const std::string& dir) {
 }  // namespace
 
 Status Engine::State::check_disk() {
+  if (write_failed) {  // before any of RocksDB's sequence numbers is looked at
+    Status resumed = resume_writes();
+    if (!resumed) return resumed;
+  }
   const int64_t now = clock.mono_us();
   if (now >= next_space_check_us) {
     const Result<int64_t> left = free_bytes(options.dir);

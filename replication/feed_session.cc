@@ -141,7 +141,8 @@ void FeedSession::said(const wire::StreamFrom& message, Actions& out) {
                  out);
   }
   state_ = State::kStreaming;
-  sent_ = base_ = message.at.seq;
+  sent_ = message.at.seq;
+  base_ = std::min(base_, sent_);  // only what is on the replica's disk raises it
   // What was acknowledged before is not true of the slots it goes back for.
   ack_.applied = std::min(ack_.applied, sent_);
   ack_.synced = std::min(ack_.synced, sent_);

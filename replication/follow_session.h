@@ -83,6 +83,7 @@ class FollowSession : public PeerSession {
   void begin_apply(follow::Apply apply, Actions& out);
   bool out_of_place(uint64_t from, const char* what, Actions& out);
   void ack(Actions& out);
+  SlotSet joined_at(uint64_t seq) const;
   bool dense(const std::vector<wire::Record>& records, const wire::Frame& frame) const;
 
   FollowConfig config_;

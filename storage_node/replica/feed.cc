@@ -173,6 +173,9 @@ void Feed::read_log(uint64_t after) {
 
 // Reads on until there is nothing more, the socket is behind, or the turn is long enough.
 void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries) {
+  if (state_.histories.generation() != generation_) {
+    return end(Status::unavailable("the log here was replaced by another master's"));
+  }
   if (!entries) {
     if (entries.status().code() == Code::kNotFound) {
       end_if_cut();
@@ -188,9 +191,6 @@ void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries
   read.mixed = settled_.time_ms != 0 || mixed();
   uint64_t last = entries->empty() ? after : entries->back().seq;
   if (last >= settled_.seq) read.wall_ms = settled_.time_ms;
-  if (state_.histories.generation() != generation_) {
-    return end(Status::unavailable("the log here was replaced by another master's"));
-  }
   read.histories = state_.histories.since(generation_, &histories_seen_);
   bool any = !read.entries.empty();
   for (const feed::Action& action : session_.step(read, loop_.now_us())) {
@@ -255,6 +255,9 @@ void Feed::on_chunk(FeedExporter* exporter, int slot, const Engine::SstChunk& ch
 void Feed::on_export_done(FeedExporter::Done done) {
   for (auto& exporter : exporters_) exporter->finished(done.slot);
   if (!done.status) return step(feed::ExportFailed{done.status});
+  if (state_.histories.generation() != generation_) {
+    return end(Status::unavailable("the log here was replaced by another master's"));
+  }
   step(feed::ExportDone{done.slot, done.at, done.version,
                         state_.histories.since(generation_, &histories_seen_)});
 }

@@ -1,5 +1,6 @@
 #include "storage_node/replica/feed_exporter.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace sf {
@@ -66,10 +67,28 @@ FeedExporter::Done FeedExporter::export_one(int slot) {
   // After the snapshot: a history that began meanwhile names the same state, an older name might
   // not.
   Position at{histories_.current(), view.seq()};
+  if (Status s = note_ahead(slot, view, &at); !s) return {slot, {}, 0, s};
   Status status = engine_.export_slot(slot, view, kChunkBytes, [&](Engine::SstChunk chunk) {
     return hand_on(slot, std::move(chunk));
   });
   return {slot, std::move(at), engine_.next_version(), std::move(status)};
+}
+
+// A full replica's slot that was fetched by itself is ahead of the log around it, as its record in
+// the same view says; called less, batches it has already would come to the copy once more.
+Status FeedExporter::note_ahead(int slot, const ReadView& view, Position* at) {
+  auto full = engine_.get(Cf::kSys, kFullRecord, &view);
+  if (!full) return full.status();
+  if (!*full) return Status::ok();
+  auto record = decode_full(**full);
+  if (!record) return record.status();
+  auto ahead = engine_.get(Cf::kSys, ahead_record_name(slot), &view);
+  if (!ahead) return ahead.status();
+  if (!record->mirror || !*ahead) return Status::ok();
+  auto position = decode_position(**ahead);
+  if (!position) return position.status();
+  at->seq = std::max(at->seq, position->seq);
+  return Status::ok();
 }
 
 Status FeedExporter::hand_on(int slot, Engine::SstChunk chunk) {

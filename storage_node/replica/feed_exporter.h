@@ -51,6 +51,7 @@ class FeedExporter {
  private:
   void work();
   Done export_one(int slot);
+  Status note_ahead(int slot, const ReadView& view, Position* at);
   Status hand_on(int slot, Engine::SstChunk chunk);
 
   Engine& engine_;

@@ -63,6 +63,7 @@ Status FollowStore::accepted(const wire::Hello& hello) {
   }
   if (Status s = unplace(hello.copy, source.full, std::move(records)); !s) return s;
   if (source.full) {
+    if (source.mirror) state_.histories.end_generation();
     source.mirror = false;
     state_.full->mirror = false;
     state_.records.fill({});
@@ -120,6 +121,14 @@ StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64
   std::optional<std::string> position;
   if (!joined) position = encode_position(done.at);
   job.sys.emplace_back(ahead_record_name(done.slot), std::move(position));
+  if (reload_seq) {  // the stream passes the entry with it, and may catch up with others
+    source.positions.slots().for_each([&](int slot) {
+      auto own = source.positions.own(slot);
+      if (slot != done.slot && own && *own <= *reload_seq) {
+        job.sys.emplace_back(ahead_record_name(slot), std::nullopt);
+      }
+    });
+  }
   if (source.full) {
     job.as_seq = reload_seq;
     if (source.mirror) {
@@ -205,6 +214,7 @@ Status FollowStore::begin_mirror(uint64_t seq) {
   }
   if (!done) return done;
   state_.histories.replace(source.chain);
+  state_.sources_changed();  // replicas of this node hear of it without a write
   state_.floor = floor;
   state_.full->mirror = true;
   source.mirror = true;
@@ -256,16 +266,19 @@ Status FollowStore::apply_mirror(const follow::Apply& apply) {
     request.as_seq = record.seq;
     request.time_ms = record.time_ms;
     request.ops = write_ops(record.ops);
-    if (record.seq == apply.to) {
-      apply.joined.for_each(
-          [&](int slot) { request.sys.emplace_back(ahead_record_name(slot), std::nullopt); });
-    }
     SysRecords shared;
     for (const WriteOp& op : request.ops) {
       if (op.cf != Cf::kSys) continue;
       bool put = op.kind == WriteOp::Kind::kPut;
       shared.emplace_back(op.key, put ? std::optional(op.value) : std::nullopt);
     }
+    // With the very batch a slot joins by: the next one may be lost.
+    apply.joined.for_each([&](int slot) {
+      auto own = source_->positions.own(slot);
+      if (own && *own <= record.seq) {
+        request.sys.emplace_back(ahead_record_name(slot), std::nullopt);
+      }
+    });
     auto done = state_.engine.apply(request);
     if (!done) return done.status();
     if (Status s = take_shared(shared, {}); !s) return s;
@@ -312,6 +325,7 @@ Status FollowStore::adopt(const History& history) {
     state_.histories.record(history, records);
     if (Status s = gate.write_sys(records, true); !s) return s;
     state_.histories.add(history);
+    state_.sources_changed();
     return Status::ok();
   });
 }

@@ -56,6 +56,16 @@ History HistoryLog::make(uint64_t fork, SysRecords& records) {
   return history;
 }
 
+HistoryChain HistoryLog::make_alone(uint64_t fork, SysRecords& records) {
+  HistoryChain alone;
+  {
+    const std::lock_guard lock(mutex_);
+    SF_CHECK(alone.add({random_.hex(40), "", fork}).is_ok());
+  }
+  records_of(alone, records);
+  return alone;
+}
+
 void HistoryLog::record(const History& history, SysRecords& records) const {
   const std::lock_guard lock(mutex_);
   record_next(history, records);
@@ -90,6 +100,11 @@ void HistoryLog::replace(HistoryChain chain) {
   const std::lock_guard lock(mutex_);
   chain_ = std::move(chain);
   total_ = chain_.entries().size();
+  ++generation_;
+}
+
+void HistoryLog::end_generation() {
+  const std::lock_guard lock(mutex_);
   ++generation_;
 }
 

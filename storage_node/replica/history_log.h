@@ -40,11 +40,16 @@ class HistoryLog {
   // writes them, synced, inside the gate, and then calls add() still inside it.
   History make(uint64_t fork, SysRecords& records);
   void add(const History& history);
+  // The same without a parent, in place of all that were: then replace().
+  HistoryChain make_alone(uint64_t fork, SysRecords& records);
   // The record of a history that the master began; then add().
   void record(const History& history, SysRecords& records) const;
   // A full replica takes its master's chain: records first, then replace().
   void records_of(const HistoryChain& chain, SysRecords& records) const;
   void replace(HistoryChain chain);
+  // The log goes on under numbers that are no longer its master's (a full replica copies anew): who
+  // reads it must stop, or positions of a log that is nobody's get about.
+  void end_generation();
 
  private:
   void record_next(const History& history, SysRecords& records) const;

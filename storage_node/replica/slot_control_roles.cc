@@ -148,6 +148,7 @@ Status SlotControl::slave_of(const HostPort& master) {
     if (!state_.full) state_.records.fill({});
     state_.full = full;
     if (Status s = load_shared(); !s) return s;
+    state_.leases.clear();  // its fences end here: what is written from now on is another's
     SlotSet::all().for_each([&](int slot) { set_flags(gate, slot); });
     return Status::ok();
   });
@@ -190,7 +191,17 @@ Status SlotControl::slave_of_no_one(bool force) {
   state_.engine.raise_own_time(state_.engine.expiry_now_ms(0));
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
-    History history = state_.histories.make(gate.last_seq(), records);
+    // Where slots are ahead of the log, or it is nobody's because a copy was broken off, this state
+    // is none the master went through: the new history begins without a parent, and who asks
+    // copies.
+    const bool apart = (source && !source->mirror) || gate.last_seq() < state_.floor;
+    HistoryChain alone;
+    History history;
+    if (apart) {
+      alone = state_.histories.make_alone(gate.last_seq(), records);
+    } else {
+      history = state_.histories.make(gate.last_seq(), records);
+    }
     records.emplace_back(std::string(kFullRecord), std::nullopt);
     records.emplace_back(std::string(kDecidedRecord), "1");
     leave(SlotSet::all(), &records);
@@ -202,8 +213,15 @@ Status SlotControl::slave_of_no_one(bool force) {
         records.emplace_back(epoch_record_name(slot), encode_epochs(state_.epochs[at(slot)]));
       }
     }
+    const uint64_t floor = apart ? gate.last_seq() : state_.floor;
+    records.emplace_back(std::string(kFloorRecord), std::to_string(floor));
     if (Status s = gate.write_sys(records, true); !s) return s;
-    state_.histories.add(history);
+    state_.floor = floor;
+    if (apart) {
+      state_.histories.replace(std::move(alone));
+    } else {
+      state_.histories.add(history);
+    }
     state_.full.reset();
     SlotSet::all().for_each([&](int slot) { set_flags(gate, slot); });
     return Status::ok();

@@ -1,0 +1,104 @@
+# The test of the test: one source with one line changed each, and the simulation must find it within
+# 2,000 seeds. The changed source is made here, from the source as it is; a text that is not there
+# exactly once ends the build, so a mutant cannot fade away unseen.
+#
+# Each mutant is its changed file linked before the libraries, which then do not need their own.
+function(sf_mutant name source old new)
+  set(from ${CMAKE_SOURCE_DIR}/${source})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from})
+  file(READ ${from} text)
+  string(FIND "${text}" "${old}" first)
+  string(FIND "${text}" "${old}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "mutant ${name}: its text is not exactly once in ${source}; "
+                        "change tests/sim/mutants.cmake with it")
+  endif()
+  string(REPLACE "${old}" "${new}" text "${text}")
+  get_filename_component(file ${source} NAME)
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/${file})
+  file(GENERATE OUTPUT ${made} CONTENT "${text}")
+  sf_sim_program(sim_mutant_${name} ${made})
+  set_target_properties(sim_mutant_${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/mutants)
+  add_test(NAME sim_mutant_${name} COMMAND sim_mutant_${name} --find 2000)
+  set_tests_properties(sim_mutant_${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+# ---- in the product
+
+# Every eighth batch is sent empty.
+sf_mutant(skipped_batch replication/feed_session.cc
+  "  if (sync_.full || !record.ops.empty()) wire::encode_record"
+  "  if (record.seq % 8 == 0) record.ops.clear();\n  if (sync_.full || !record.ops.empty()) wire::encode_record")
+
+# The position is there before the shell has stored the data.
+sf_mutant(position_before_data replication/follow_session.cc
+  "  apply.joined = joined_at(message.to);\n"
+  "  apply.joined = joined_at(message.to);\n  positions_.advance(message.to);\n")
+
+# A history nobody here knows is taken for our own.
+sf_mutant(unknown_history replication/history.cc
+  "  if (at < 0) return false;\n  uint64_t limit = end;"
+  "  if (at < 0) return position.seq <= end;\n  uint64_t limit = end;")
+
+# What was written after a fork counts as common.
+sf_mutant(fork_forgotten replication/history.cc
+  "    limit = std::min(limit, entries_[i].fork);\n"
+  "")
+
+# A copy joins at the stream's position, not at its own.
+sf_mutant(one_position replication/slot_positions.cc
+  "  return it == own_.end() ? seq > stream_ : seq > it->second.seq;"
+  "  return it == own_.end() || seq > stream_;")
+
+# A flush reaches every slot of its range.
+sf_mutant(unclipped_flush replication/key_filter.cc
+  "    if (!wanted(static_cast<int>(n % kSlotsInPrefix))) continue;\n"
+  "")
+
+# A frame is applied wherever the replica stands (R13).
+sf_mutant(frame_from_anywhere replication/follow_session.cc
+  "applying_ || message.from != positions_.stream()) {\n    return fail(Fail::Kind::kRetry,\n                Status::corrupt(cat(\"a frame"
+  "applying_) {\n    return fail(Fail::Kind::kRetry,\n                Status::corrupt(cat(\"a frame")
+
+# The log is kept for what is applied; a power loss on the replica takes some of that away.
+sf_mutant(kept_by_applied replication/feed_session.cc
+  "    keep_ = std::min(message.synced, sent_);"
+  "    keep_ = std::min(message.applied, sent_);")
+
+# A `stream` asked again in a session counts as a word about the replica's disk. (Was so.)
+sf_mutant(kept_by_asking replication/feed_session.cc
+  "  keep_ = std::min(keep_, sent_);"
+  "  keep_ = sent_;")
+
+# An ingested slot passes as a batch without content.
+sf_mutant(reload_ignored replication/feed_session.cc
+  "    if (entry.reload && entry.reload_slots.intersects(slots_)) {"
+  "    if (entry.reload && entry.reload_slots.intersects(slots_) && sent_ == UINT64_MAX) {")
+
+# A slot that joins at an entry it needs not fetch keeps its old record. (Was so.)
+sf_mutant(join_not_recorded replication/follow_session.cc
+  "joined_at(message.seq)};"
+  "SlotSet()};")
+
+# ---- in the model of the node, where the product's shell has the rule
+
+# Two batches: the position's, then the data's.
+sf_mutant(shell_position_first tests/sim/replication/node_link.cc
+  "      append(false, slots, std::move(ops), sys, std::nullopt);"
+  "      disk_.write(sys, false);\n      append(false, slots, std::move(ops), nullptr, std::nullopt);")
+
+# A slot of a full replica that is ahead of its log is handed on as if it were not. (Was so.)
+sf_mutant(shell_ahead_not_said tests/sim/replication/node_feed.cc
+  "  if (image().full && image().full->mirror && ahead) job.seq"
+  "  if (image().full && image().full->mirror && ahead && job.seq == 0) job.seq")
+
+# A full replica that copies anew goes on feeding under its old master's numbers. (Was so.)
+sf_mutant(shell_feeds_while_copied tests/sim/replication/node_link.cc
+  "  if (unmirror) ++generation_;\n"
+  "")
+
+# A state with slots ahead of the log is called by the log's own name. (Was so.)
+sf_mutant(shell_promoted_ahead tests/sim/replication/node_verbs.cc
+  "  const bool apart = !image().full->mirror || image().last() < image().floor;"
+  "  const bool apart = false;")

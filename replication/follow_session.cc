@@ -270,6 +270,7 @@ void FollowSession::go_back(Actions& out) {
   if (state_ == State::kCopying) return start_stream(out);
   if (state_ != State::kStreaming || !positions_.rewind()) return;
   discarding_ = true;
+  discarding_us_ = now_us_;
   ++rewinds_;
   synced_ = std::min(synced_, positions_.cursor());
   send(wire::StreamFrom{{chain_.current(), positions_.cursor()}}, out);
@@ -446,6 +447,12 @@ void FollowSession::on(const follow::Tick&, Actions& out) {
   if (now_us_ - heard_us_ > config_.limits.silence_us) {
     return fail(Fail::Kind::kRetry,
                 Status::timeout(cat("the master said nothing for ",
+                                    config_.limits.silence_us / 1'000'000, " s")),
+                out);
+  }
+  if (discarding_ && now_us_ - discarding_us_ > config_.limits.silence_us) {
+    return fail(Fail::Kind::kRetry,
+                Status::timeout(cat("the master did not go back to ", positions_.cursor(), " for ",
                                     config_.limits.silence_us / 1'000'000, " s")),
                 out);
   }

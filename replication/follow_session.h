@@ -106,6 +106,7 @@ class FollowSession : public PeerSession {
   SlotSet losing_;  // of the Apply under way
   bool applying_ = false;
   bool discarding_ = false;  // frames from before the stream went back
+  int64_t discarding_us_ = 0;
   uint64_t rewinds_ = 0;
   uint64_t master_seq_ = 0;
   uint64_t synced_ = 0;

@@ -287,7 +287,8 @@ Status FollowStore::apply_mirror(const follow::Apply& apply) {
 }
 
 Status FollowStore::apply_slots(const follow::Apply& apply) {
-  if (apply.records.empty() && apply.joined.empty() && apply.lost.empty()) return Status::ok();
+  const bool saved_later = apply.joined.empty() && apply.moved.empty() && apply.lost.empty();
+  if (apply.records.empty() && saved_later) return Status::ok();  // by save_position
   ApplyRequest request;
   for (const wire::Record& record : apply.records) {
     request.time_ms = record.time_ms;

@@ -33,8 +33,8 @@ sf_mutant(skipped_batch replication/feed_session.cc
 
 # The position is there before the shell has stored the data.
 sf_mutant(position_before_data replication/follow_session.cc
-  "  apply.joined = joined_at(message.to);\n"
-  "  apply.joined = joined_at(message.to);\n  positions_.advance(message.to);\n")
+  "  losing_ = apply.lost;\n"
+  "  losing_ = apply.lost;\n  positions_.advance(apply.to);\n")
 
 # A history nobody here knows is taken for our own.
 sf_mutant(unknown_history replication/history.cc
@@ -58,18 +58,33 @@ sf_mutant(unclipped_flush replication/key_filter.cc
 
 # A frame is applied wherever the replica stands (R13).
 sf_mutant(frame_from_anywhere replication/follow_session.cc
-  "applying_ || message.from != positions_.stream()) {\n    return fail(Fail::Kind::kRetry,\n                Status::corrupt(cat(\"a frame"
-  "applying_) {\n    return fail(Fail::Kind::kRetry,\n                Status::corrupt(cat(\"a frame")
+  "  if (fits && from == positions_.cursor()) {"
+  "  if (fits) {")
+
+# The stream went back for a slot; what was under way before that is taken for its answer.
+sf_mutant(frames_under_way_taken replication/follow_session.cc
+  "  if (fits && from == positions_.cursor()) {"
+  "  if (fits && (from == positions_.cursor() || discarding_)) {")
+
+# A slot added to a session takes batches before the master has judged its position.
+sf_mutant(unanswered_takes_batches replication/slot_positions.cc
+  "  if (!placed_.contains(slot) || unanswered_.contains(slot)) return false;"
+  "  if (!placed_.contains(slot)) return false;")
 
 # The log is kept for what is applied; a power loss on the replica takes some of that away.
 sf_mutant(kept_by_applied replication/feed_session.cc
-  "    keep_ = std::min(message.synced, sent_);"
-  "    keep_ = std::min(message.applied, sent_);")
+  "base_ = std::min(message.synced, sent_);"
+  "base_ = std::min(message.applied, sent_);")
 
 # A `stream` asked again in a session counts as a word about the replica's disk. (Was so.)
 sf_mutant(kept_by_asking replication/feed_session.cc
-  "  keep_ = std::min(keep_, sent_);"
-  "  keep_ = sent_;")
+  "  base_ = std::min(base_, sent_);"
+  "  base_ = sent_;")
+
+# The log is not kept for a slot that is copied beside the stream, which may have to go back for it.
+sf_mutant(copy_not_kept_for replication/feed_session.cc
+  "    holds_[slot] = known_;"
+  "    holds_[slot] = UINT64_MAX;")
 
 # An ingested slot passes as a batch without content.
 sf_mutant(reload_ignored replication/feed_session.cc
@@ -78,15 +93,15 @@ sf_mutant(reload_ignored replication/feed_session.cc
 
 # A slot that joins at an entry it needs not fetch keeps its old record. (Was so.)
 sf_mutant(join_not_recorded replication/follow_session.cc
-  "joined_at(message.seq)};"
-  "SlotSet()};")
+  "  apply.joined = moves.joined;"
+  "  if (!apply.records.empty()) apply.joined = moves.joined;")
 
 # ---- in the model of the node, where the product's shell has the rule
 
 # Two batches: the position's, then the data's.
 sf_mutant(shell_position_first tests/sim/replication/node_link.cc
-  "      append(false, slots, std::move(ops), sys, std::nullopt);"
-  "      disk_.write(sys, false);\n      append(false, slots, std::move(ops), nullptr, std::nullopt);")
+  "    append(false, slots, std::move(ops), sys, std::nullopt);"
+  "    disk_.write(sys, false);\n    append(false, slots, std::move(ops), nullptr, std::nullopt);")
 
 # A slot of a full replica that is ahead of its log is handed on as if it were not. (Was so.)
 sf_mutant(shell_ahead_not_said tests/sim/replication/node_feed.cc

@@ -189,7 +189,7 @@ void Node::check() const {
   for (const auto& [master, source] : sources_) {
     for (int slot = 0; slot < kSlots; ++slot) {
       auto position = source->positions.position(slot);
-      if (!position) continue;
+      if (!position || source->storing.contains(slot)) continue;  // verbs leave it alone too
       Pos pos = Oracle::numbered(*position);
       const Traces* state = context_.oracle.state(pos);
       if (state == nullptr) {

@@ -103,7 +103,8 @@ void Node::step(Feed& feed, const feed::Event& event) {
 
 void Node::carry_out(Feed& feed, const feed::Action& action) {
   if (const auto* send = std::get_if<feed::Send>(&action)) {
-    if (Conn* conn = context_.conn(feed.conn)) {
+    Conn* conn = context_.conn(feed.conn);
+    if (conn != nullptr && !conn->cut) {
       conn->down.push_back({context_.stamp++, send->bytes});
     }
   } else if (const auto* read = std::get_if<feed::ReadLog>(&action)) {

@@ -174,7 +174,7 @@ void Node::answer(Link& link, const follow::Event& event) {
 void Node::send(Link& link, std::string bytes) {
   check_sent(link, bytes);
   Conn* conn = context_.conn(link.conn);
-  if (conn != nullptr) conn->up.push_back({context_.stamp++, std::move(bytes)});
+  if (conn != nullptr && !conn->cut) conn->up.push_back({context_.stamp++, std::move(bytes)});
 }
 
 void Node::carry_out(Link& link, follow::Action& action) {
@@ -367,7 +367,7 @@ bool Node::begin_stream(Source& source, uint64_t seq) {
   Pos stream{Oracle::number(source.positions.history()), seq};
   std::vector<std::pair<int, std::optional<Pos>>> ahead;
   for (int s = 0; s < kSlots; ++s) {
-    if (!source.positions.follows(s)) continue;
+    if (!source.positions.position(s)) continue;  // stored, but not yet told
     std::optional<Pos> value;
     if (source.positions.own(s)) value = Oracle::numbered(*source.positions.position(s));
     ahead.emplace_back(s, value);
@@ -420,7 +420,8 @@ bool Node::apply(Source& source, const follow::Apply& apply) {
 }
 
 bool Node::apply_slots(Source& source, const follow::Apply& apply) {
-  if (apply.records.empty() && apply.joined.empty() && apply.lost.empty()) return true;
+  const bool saved_later = apply.joined.empty() && apply.moved.empty() && apply.lost.empty();
+  if (apply.records.empty() && saved_later) return true;
   std::vector<Op> ops;
   for (const wire::Record& record : apply.records) {
     for (const wire::StreamOp& op : record.ops) ops.emplace_back(op);
@@ -551,7 +552,8 @@ uint64_t Node::safe_position(const Source& source) const {
   for (int s = 0; s < kSlots; ++s) {
     const SlotState& record = safe.record[at(s)];
     if (!record.followed || !record.placed || record.master != source.master) continue;
-    if (!source.positions.follows(s) || source.positions.unanswered().contains(s)) continue;
+    if (!source.positions.position(s) || source.positions.unanswered().contains(s)) continue;
+    if (source.storing.contains(s)) continue;  // the master holds the log for it
     auto pos = safe.ahead[at(s)] ? safe.ahead[at(s)] : safe.stream[at(source.master)];
     lowest = std::min(lowest, pos ? pos->seq : 0);
   }

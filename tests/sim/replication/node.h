@@ -47,7 +47,7 @@ struct Source {
 struct Link {
   std::shared_ptr<Source> source;
   std::optional<FollowSession> session;
-  int conn = 0;  // 0: none
+  int conn = 0;         // 0: none
   uint64_t number = 0;  // of the session
   bool broken = false;
   bool connect_waits = false;
@@ -158,7 +158,7 @@ class Node {
   void closed(Link& link);
   void go_down(Link& link);
   void retry(Link& link) { connect(link); }
-  void run_store(Link& link);   // the thread that stores
+  void run_store(Link& link);    // the thread that stores
   void tell_stored(Link& link);  // its news reach the link
   void disk_synced(Link& link);  // the fsync itself
   void tell_synced(Link& link);  // its news reach the link
@@ -180,7 +180,9 @@ class Node {
 
   void fail_writes(int count) { write_errors_ = count; }  // of the replica side
   void purge(uint64_t first, bool forced);                // forced: whatever is claimed
-  uint64_t safe_position(const Source& source) const;
+  // The oldest position a power loss would leave, of slots that have one; UINT64_MAX: none has.
+  // told: without those just stored, of which the session does not know yet.
+  uint64_t safe_position(const Source& source, bool told) const;
   // Every position claimed here is the truth, in memory and in what a crash would leave.
   void check() const;
 

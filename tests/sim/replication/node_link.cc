@@ -324,12 +324,13 @@ void Node::run_now(Link& link, Link::Store& store) {
   const int slot = store.action.done.slot;
   std::optional<uint64_t> as_seq;
   if (link.source->full) as_seq = store.action.reload_seq;
-  append(true, SlotSet::of(slot), {},
-         [slot, data = store.data, batch = store.batch](Image& image) {
-           image.slots[at(slot)] = data;
-           batch(image);
-         },
-         as_seq);
+  append(
+      true, SlotSet::of(slot), {},
+      [slot, data = store.data, batch = store.batch](Image& image) {
+        image.slots[at(slot)] = data;
+        batch(image);
+      },
+      as_seq);
 }
 
 void Node::run_store(Link& link) {
@@ -544,16 +545,15 @@ void Node::check_sent(Link& link, std::string_view bytes) {
   if (const auto* ack = std::get_if<wire::Ack>(&*message)) check_ack(link, *ack);
 }
 
-// The oldest position a power loss would leave, of slots that have one; UINT64_MAX: none has.
-uint64_t Node::safe_position(const Source& source) const {
+uint64_t Node::safe_position(const Source& source, bool told) const {
   const Image& safe = disk_.durable();
   if (source.full) return safe.full && safe.full->mirror ? safe.last() : UINT64_MAX;
   uint64_t lowest = UINT64_MAX;
   for (int s = 0; s < kSlots; ++s) {
     const SlotState& record = safe.record[at(s)];
     if (!record.followed || !record.placed || record.master != source.master) continue;
-    if (!source.positions.position(s) || source.positions.unanswered().contains(s)) continue;
-    if (source.storing.contains(s)) continue;  // the master holds the log for it
+    if (!source.positions.follows(s) || source.positions.unanswered().contains(s)) continue;
+    if (told && (!source.positions.position(s) || source.storing.contains(s))) continue;
     auto pos = safe.ahead[at(s)] ? safe.ahead[at(s)] : safe.stream[at(source.master)];
     lowest = std::min(lowest, pos ? pos->seq : 0);
   }
@@ -567,10 +567,10 @@ void Node::check_ack(Link& link, const wire::Ack& ack) {
   }
   link.acked = ack.applied;
   if (ack.synced > ack.applied) throw Violation("an ack with more synced than applied");
-  const uint64_t safe = safe_position(*link.source);
+  const uint64_t safe = safe_position(*link.source, true);
   if (ack.synced > safe) {
-    throw Violation(cat("node ", id_, " called ", ack.synced, " synced; a power loss would leave ",
-                        safe));
+    throw Violation(
+        cat("node ", id_, " called ", ack.synced, " synced; a power loss would leave ", safe));
   }
 }
 

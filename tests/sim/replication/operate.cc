@@ -190,7 +190,9 @@ void World::promote(Move& move) {
   Node& to = node(move.to);
   bool ready = to.up();
   for (int s = 0; s < kSlots && ready; ++s) {
-    if (move.slots.contains(s)) ready = to.has_applied(s, move.end);
+    if (!move.slots.contains(s)) continue;
+    auto source = to.source_of(s);  // another master of the same data may have gone on by itself
+    ready = source && source->master == move.from && to.has_applied(s, move.end);
   }
   if (!ready) return;
   for (int s = 0; s < kSlots; ++s) {

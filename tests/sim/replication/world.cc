@@ -85,7 +85,7 @@ void World::check_claims(Node& n) {
     Node& replica = node(conn->replica);
     const Link* link = replica.link_on(conn->id);
     if (link == nullptr || !replica.up()) continue;
-    const uint64_t survives = replica.safe_position(*link->source);
+    const uint64_t survives = replica.safe_position(*link->source, false);
     if (feed->claim > survives) {
       throw Violation(cat("node ", n.id(), " keeps its log from ", feed->claim, " only; node ",
                           replica.id(), " would be at ", survives, " after a power loss"));
@@ -320,6 +320,10 @@ std::vector<Op> World::change(Node& n, int slot) {
 void World::client() {
   Node& n = node(any_node());
   if (!n.up()) return;
+  if (chance(0.03)) {  // WAITAOF
+    for (auto& feed : n.feeds()) n.want_ack(*feed);
+    return;
+  }
   const SlotSet& held = held_[static_cast<size_t>(n.id())];
   int slot = static_cast<int>(context_.random.below(kSlots));
   if (chance(0.08)) {  // flush: a range over slots, whole or from key to key, all of them free

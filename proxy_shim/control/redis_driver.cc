@@ -295,7 +295,12 @@ Result<SlotReport> RedisDriver::report(RespClient& client, PairSide side, int64_
   out.master = role == "master";
   out.at.history = info_field(*text, "master_replid");
   const char* offset = out.master ? "master_repl_offset" : "slave_repl_offset";
-  out.at.seq = parse_uint64(info_field(*text, offset)).value_or(0);
+  // A number that is not there is not "none": two unknown ends would look like no lag (R01).
+  const auto seq = parse_uint64(info_field(*text, offset));
+  if (!seq) {
+    return Status::corrupt(cat(client.address().text(), " does not say its ", offset));
+  }
+  out.at.seq = *seq;
   if (!out.master) {
     const bool copying = info_field(*text, "master_sync_in_progress") != "0";
     const bool up = info_field(*text, "master_link_status") == "up";

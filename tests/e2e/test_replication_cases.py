@@ -3,6 +3,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
@@ -465,3 +466,145 @@ def test_R02_positions_are_printed_where_tools_look_for_them():
             assert int(file) * (1 << 30) + int(offset) == int(ours["master_repl_offset"])
 
 
+
+
+# ---- passwords
+
+
+def test_R19_a_password_that_changes_while_a_replica_is_attached():
+    with Env() as env:
+        old, new = Node(env, "old", extra=QUICK), Node(env, "new", extra=QUICK)
+        new("SLAVEOF", "127.0.0.1", old.port)
+        wait_in_sync(old, new)
+        old("CONFIG", "SET", "requirepass", "one")
+        old.password = "one"
+        old.client = connect(old.port, password="one")
+        old.client.set("a", 1)  # who is attached stays so, as in Redis
+        wait_in_sync(old, new)
+        assert new.client.get("a") == b"1" and link_up(new)
+        old.restart()  # the password was not in a file: given again on the command line
+        old.proc.stop()
+        old.proc.start(extra=("--requirepass", "one"))
+        wait_until("said here", lambda: "NOAUTH" in new.info()["master_link_error"]
+                   and "masterauth" in new.info()["master_link_error"])
+        assert not link_up(new)
+        new("CONFIG", "SET", "masterauth", "two")
+        wait_until("said here", lambda: "WRONGPASS" in new.info()["master_link_error"])
+        wait_until("said there", lambda: "a wrong password came from" in old.proc.tail())
+        assert "masterauth" in new.proc.tail()
+        old.client.set("b", 1)
+        new("CONFIG", "SET", "masterauth", "one")
+        begin = time.monotonic()
+        wait_in_sync(old, new)
+        assert time.monotonic() - begin < 3  # without a restart, and soon
+        assert new.client.get("b") == b"1" and new.info()["master_link_error"] == ""
+        assert copies(new) == 1
+
+
+def test_R19_no_word_of_replication_before_the_password_and_none_in_a_pipeline_behind_a_wrong_one():
+    with Env() as env:
+        old = Node(env, "old", password="secret")
+        old.client.set("k", 1)
+        pack = connect(old.port).connection_pool.get_connection("x").pack_command
+        history = old.positions("5")[5]["history"]
+        verbs = [("REPLICATION", "SYNC", "2", "x" * 40, "1", "full", "0-1023", "-", "0"), ("REPLICATION", "POSITIONS"),
+                 ("REPLICATION", "REPLICAS"), ("REPLICATION", "WAITAPPLIED", "5", history, "1", "10"), ("ROLE",),
+                 ("SLAVEOF", "NO", "ONE"), ("REPLICAOF", "127.0.0.1", "1"), ("PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "5"),
+                 ("PKCLUSTER", "EPOCH", "5", "p", "1"), ("PKCLUSTER", "FENCE", "5", "p", "1", "LEASE", "100"),
+                 ("PKCLUSTER", "UNFENCE", "5", "p", "1"), ("PKCLUSTER", "PROMOTE", "5", "p", "1", "FROM", history, "1"),
+                 ("PKCLUSTER", "FOLLOW", "5", "p", "1", "127.0.0.1", "1", "FROM", history, "1"),
+                 ("PKCLUSTER", "INFO", "SLOT", "5"), ("WAIT", "1", "10"), ("INFO", "replication"), ("PUBLISH", "c", "m"),
+                 ("SUBSCRIBE", "c"), ("CONFIG", "SET", "masterauth", "x")]
+        for words in verbs:
+            with socket.create_connection(("127.0.0.1", old.port), timeout=5) as raw, raw.makefile("rb") as answers:
+                for command in (("AUTH", "wrong"), words):
+                    raw.sendall(b"".join(pack(*command)))
+                assert b"invalid username-password pair" in answers.readline(), words
+                assert answers.readline() == b"-NOAUTH Authentication required.\r\n", words
+        assert old.info()["connected_slaves"] == "0" and old.info()["slotferry_replicas"] == "0"
+        assert old.client.get("k") == b"1"
+
+
+# ---- waiting for replicas
+
+
+def test_wait_counts_full_replicas_that_applied_this_clients_last_write():
+    with Env() as env:
+        old, new, link = pair(env)
+        other = Node(env, "other", extra=QUICK)
+        attach(new, link)
+        other("SLAVEOF", "127.0.0.1", old.port)
+        for replica in (new, other):
+            wait_in_sync(old, replica)
+        client = connect(old.port)
+        client.set("a", 1)
+        assert client.wait(2, 5000) == 2
+        assert (new.client.get("a"), other.client.get("a")) == (b"1", b"1")
+        link.hold(TO_REPLICA)
+        client.set("a", 2)
+        begin = time.monotonic()
+        assert client.wait(2, 300) == 1 and time.monotonic() - begin > 0.25
+        assert other.client.get("a") == b"2"
+        assert client.wait(1, 0) == 1  # at once
+        answers = []
+        waiter = threading.Thread(target=lambda: (client.set("a", 3), answers.append(client.wait(2, 10000))))
+        waiter.start()
+        link.release()
+        waiter.join(12)
+        assert answers == [2] and new.client.get("a") == b"3"
+        # Confirmed by WAIT means: still there when the master is killed and the replica takes over.
+        for n in range(50):
+            client.set("w", n)
+            assert client.wait(2, 5000) == 2
+        old.proc.kill()
+        assert new("SLAVEOF", "NO", "ONE") and new.client.get("w") == b"49"
+
+
+def test_min_replicas_to_write_as_redis_has_it():
+    with Env() as env:
+        old, new, link = pair(env)
+        old("CONFIG", "SET", "min-replicas-to-write", 1)
+        old("CONFIG", "SET", "min-replicas-max-lag", 2)
+        with pytest.raises(redis.ResponseError, match="NOREPLICAS Not enough good replicas to write"):
+            old.client.set("a", 1)
+        assert old.client.get("a") is None
+        attach(new, link)
+        wait_until("good", lambda: link_up(new))
+
+        def writes():
+            try:
+                return old.client.set("a", 1)
+            except redis.ResponseError:
+                return False
+
+        wait_until("taken", writes, 5)
+        link.hold(TO_MASTER)
+        wait_until("refused", lambda: not writes(), 8)
+        link.release()
+        wait_until("taken again", writes, 8)
+        old("CONFIG", "SET", "min-slaves-to-write", 0)
+        new.proc.stop()
+        assert old.client.set("a", 2)
+
+
+def test_positions_say_whom_a_slot_follows_and_how_far_it_is_behind():
+    with Env() as env:
+        old, new, link = pair(env)
+        new("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", link.port, "900-901")
+        wait_in_sync(old, new, "900-901")
+
+        def row(slot):
+            return new("REPLICATION", "POSITIONS", str(slot))[0]
+
+        assert row(900)[6] == b"127.0.0.1:%d" % link.port and row(5)[6] == b"-"
+        key = "{%s}k" % tag_in_cached(900)
+        for n in range(7):
+            old.client.set(key, n)
+        wait_in_sync(old, new, "900-901")
+        wait_until("no lag", lambda: row(900)[7] == 0)
+        ends = old.positions("900-901")
+        assert row(900)[3] >= ends[900]["seq"] and row(900)[2].decode() == ends[900]["history"]
+        replicas = old("REPLICATION", "REPLICAS")
+        assert len(replicas) == 1
+        flat = {replicas[0][i]: replicas[0][i + 1] for i in range(0, len(replicas[0]), 2)}
+        assert flat[b"mode"] == b"slots" and flat[b"slots"] == b"900-901" and int(flat[b"port"]) == new.port

@@ -150,6 +150,38 @@ TEST_CASE("I2d: applied needs the link, the id and the processed offset") {
   CHECK(!applied("nothing useful"));
 }
 
+TEST_CASE("R01: an unknown, missing or unreadable end is no lag of 0") {
+  RedisRig rig;
+  const auto lag = [&](const std::string& from, const std::string& to) {
+    rig.from.info = from;
+    rig.to.info = to;
+    const SyncState state = rig.driver->sync_state(SlotSet::of(901), kMs);
+    return state.following ? state.lag : -1;
+  };
+  const std::string master = "role:master\r\nmaster_replid:h\r\nmaster_repl_offset:";
+  const std::string replica =
+      "role:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\nmaster_replid:h\r\n"
+      "slave_repl_offset:";
+  CHECK(lag(master + "100\r\n", replica + "100\r\n") == 0);
+  CHECK(lag(master + "100\r\n", replica + "90\r\n") == 10);
+  CHECK(lag(master + "\r\n", replica + "\r\n") == -1);
+  CHECK(lag(master + "(db0:0)\r\n", replica + "(db0:0)\r\n") == -1);
+  CHECK(lag(master + "100\r\n", replica + "full syncing\r\n") == -1);
+  CHECK(lag(master + "-1\r\n", replica + "-1\r\n") == -1);
+  CHECK(lag("role:master\r\nmaster_replid:h\r\n", replica + "100\r\n") == -1);
+  // Pika's words: no master_repl_offset, and a lag that counts what was sent.
+  CHECK(lag("role:master\r\nslave0:ip=127.0.0.1,port=1,conn_fd=5,lag=(db0:0)\r\n"
+            "db0:binlog_offset=0 284,safety_purge=none\r\nslave_repl_offset:284\r\n",
+            "role:slave\r\nmaster_link_status:up\r\nslave_repl_offset:284\r\n") == -1);
+}
+
+TEST_CASE("R26: a link that says up, with offsets that stand still, is not caught up") {
+  RedisRig rig;
+  rig.from.info = "role:master\r\nmaster_replid:h\r\nmaster_repl_offset:200\r\n";
+  CHECK(rig.driver->sync_state(SlotSet::of(901), kMs).lag == 100);
+  CHECK(!*rig.driver->wait_applied(rig.attempt, {"h", 200}, 0));
+}
+
 TEST_CASE("writers: who may be connected to the old master") {
   RedisRig rig;
   const auto ok = [&](const char* line) {

@@ -177,7 +177,9 @@ class CrashRounds:
         self._restart(killed, promised)
         if self.rnd.random() < 0.4:  # again, in the middle of what the restart began: recovery, a copy
             time.sleep(self.rnd.uniform(0, 0.3))
-            self.rnd.choice((self.master, self.full, self.part)).restart()
+            again = self.rnd.choice((self.master, self.full, self.part))
+            again.restart()
+            killed += (again,)
         now = content(self.master)
         ends = [w.check(now) for w in self.writers]
         self._judge_loss(killed, ends)

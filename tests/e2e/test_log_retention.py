@@ -1,7 +1,10 @@
 """The log is kept for who needs it, within limits; beyond them a replica is cut and both sides say why (cases R08, R22)."""
 import os
+import queue
 import signal
+import socket
 import sys
+import threading
 import time
 
 import redis
@@ -43,25 +46,41 @@ class ScriptedReplica:
     def __init__(self, master):
         self.connection = redis.Connection(host="127.0.0.1", port=master.port, socket_timeout=10)
         self.connection.connect()
+        self.socket = self.connection._sock
         self.say("REPLICATION", "SYNC", 2, "f" * 40, 12345, "full", "0-1023", "-", 0)
         hello = self.read()
         assert hello[0] == b"hello", hello
-        self.seq, self.history = int(hello[3]), hello[4].decode().split(",")[-1].split(":")[0]
+        chain = next(part for part in hello if part.count(b":") >= 2)
+        self.seq, self.history = int(hello[3]), chain.decode().split(",")[-1].split(":")[0]
+
+        self.heard = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        """As it comes: what is unread when the master closes would be lost with the next word said to it."""
+        try:
+            while True:
+                self.heard.put(self.read())
+        except (redis.ConnectionError, redis.TimeoutError, OSError, ValueError, AttributeError):
+            return
 
     def say(self, *words):
-        self.connection.send_command(*words, check_health=False)
+        try:
+            self.connection.send_command(*words, check_health=False)
+        except (redis.ConnectionError, OSError):
+            pass  # closed; what was heard before tells why
 
     def read(self):
         return self.connection.read_response()
 
     def read_until(self, word):
         while True:
-            message = self.read()
+            message = self.heard.get(timeout=10)
             if message[0] == word:
                 return message
 
     def close(self):
-        self.connection.disconnect()
+        self.socket.shutdown(socket.SHUT_RDWR)  # the listener closes it
 
 
 def keep_acking(replica, seq, until):

@@ -55,6 +55,7 @@ void Node::purge(uint64_t first, bool forced) {
   for (auto& feed : feeds_) {
     if (feed->over || feed->claim == 0 || feed->claim >= first) continue;
     if (forced) feed->kept = false;
+    if (forced && context_.random.chance(0.5)) feed->cut = true;
     if (!forced) first = feed->claim;
   }
   disk_.purge(first);

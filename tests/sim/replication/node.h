@@ -91,6 +91,7 @@ struct Feed {
   uint64_t claim = 0;
   uint64_t first_claim = 0;  // of this session: what it was begun with
   bool kept = true;          // nobody removed log files this feed had a claim on
+  bool cut = false;          // they did, and the session will be told at the next tick
   bool woken = false;
   bool room = true;
   std::optional<uint64_t> read;  // asked for

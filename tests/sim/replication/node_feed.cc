@@ -224,6 +224,7 @@ void Node::begin_export(Feed& feed) {
 }
 
 void Node::tick(Feed& feed) {
+  if (feed.cut) step(feed, feed::LogCut{cat("c", feed.conn), "its claim was let go of"});
   step(feed, feed::Tick{context_.now / 1000, image().last()});
 }
 

@@ -21,7 +21,7 @@ class Sentinel:
         conf = env.path(name, "sentinel.conf")
         with open(conf, "w") as f:
             f.write("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %d %d\n"
-                    "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 10000\nsentinel parallel-syncs m 1\n"
+                    "sentinel down-after-milliseconds m 1000\nsentinel failover-timeout m 3000\nsentinel parallel-syncs m 1\n"
                     % (self.port, env.path(name), master.port, quorum))
             if password:
                 f.write("sentinel auth-pass m %s\n" % password)
@@ -43,6 +43,14 @@ class Sentinel:
     def known(self, what):
         rows = self("SENTINEL", what, "m")
         return [{row[i].decode(): row[i + 1].decode() for i in range(0, len(row), 2)} for row in rows]
+
+
+def info(node):
+    """INFO replication of a node whose clients a sentinel may end at that moment; empty then."""
+    try:
+        return node.info()
+    except redis.ConnectionError:
+        return {}
 
 
 def copies(node):
@@ -98,16 +106,16 @@ def test_sentinels_promote_a_replica_lose_nothing_and_take_the_old_master_back()
         client = Confirmed(sentinels[0])
         wait_until("writes", lambda: len(client.written) > 100)
         a.proc.kill()
-        wait_until("failover", lambda: sentinels[0].master_port() != a.port, 12)
+        wait_until("failover", lambda: sentinels[0].master_port() != a.port, 25)  # a split vote is repeated
         new = b if sentinels[0].master_port() == b.port else c
         other = c if new is b else b
         at = len(client.written)
         wait_until("writes again", lambda: len(client.written) > at + 50, 10)
-        wait_until("re-attached", lambda: other.info().get("master_port") == str(new.port), 10)
-        wait_until("up", lambda: other.info()["master_link_status"] == "up", 10)
+        wait_until("re-attached", lambda: info(other).get("master_port") == str(new.port), 10)
+        wait_until("up", lambda: info(other).get("master_link_status") == "up", 10)
         a.proc.start()
-        wait_until("old master is a replica", lambda: a.info()["role"] == "slave", 15)
-        assert a.info()["master_port"] == str(new.port)
+        wait_until("old master is a replica", lambda: info(a).get("role") == "slave", 15)
+        wait_until("of the new one", lambda: info(a).get("master_port") == str(new.port), 15)
         client.end()
         wait_in_sync(new, a)
         wait_in_sync(new, other)
@@ -137,12 +145,12 @@ def test_a_sentinel_with_passwords_fails_over_by_hand_and_the_configuration_is_k
         sentinel = Sentinel(env, "s", a, 1, password="secret")
         wait_until("replicas", lambda: [r["master-link-status"] for r in sentinel.known("REPLICAS")] == ["ok", "ok"], 10)
         assert sentinel("SENTINEL", "FAILOVER", "m") == b"OK"
-        wait_until("failover", lambda: sentinel.master_port() != a.port, 12)
+        wait_until("failover", lambda: sentinel.master_port() != a.port, 25)
         new = b if sentinel.master_port() == b.port else c
         other = c if new is b else b
         for node in (a, other):
-            wait_until("follows", lambda: node.info().get("master_port") == str(new.port), 12)
-            wait_until("up", lambda: node.info()["master_link_status"] == "up", 10)
+            wait_until("follows", lambda: info(node).get("master_port") == str(new.port), 12)
+            wait_until("up", lambda: info(node).get("master_link_status") == "up", 10)
         new.client.set("k", 1)
         for node in (a, other):
             wait_in_sync(new, node)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/strings.h"
+
 namespace sf {
 
 FeedExporter::FeedExporter(Engine& engine, HistoryLog& histories, std::shared_ptr<CopyRate> rate,
@@ -87,6 +89,9 @@ Status FeedExporter::note_ahead(int slot, const ReadView& view, Position* at) {
   if (!record->mirror || !*ahead) return Status::ok();
   auto position = decode_position(**ahead);
   if (!position) return position.status();
+  if (position->history.empty()) {
+    return Status::unavailable(cat("slot ", slot, " is being stored here itself"));
+  }
   at->seq = std::max(at->seq, position->seq);
   return Status::ok();
 }

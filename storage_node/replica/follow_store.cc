@@ -132,6 +132,7 @@ StoreJob FollowStore::store_job(const wire::CopyDone& done, std::optional<uint64
   if (source.full) {
     job.as_seq = reload_seq;
     if (source.mirror) {
+      job.before.emplace_back(ahead_record_name(done.slot), encode_position({}));
       job.sys.emplace_back(std::string(kFloorRecord),
                            std::to_string(std::max(state_.floor, done.at.seq)));
     }

@@ -18,10 +18,17 @@ namespace sf {
 // A copied slot to be put in place; made under the mutex, run outside it.
 struct StoreJob {
   int slot = 0;
+  // On disk before the slot's data changes: it has no position until `sys` is. A large slot is not
+  // put in place at one stroke.
+  SysRecords before;
   SysRecords sys;
   std::optional<uint64_t> as_seq;
   uint64_t version = 0;  // above every version in the slot
   Status run(Engine& engine, const std::vector<std::pair<Cf, std::string>>& files) const {
+    if (!before.empty()) {
+      Status s = engine.with_gate([this](Gate& gate) { return gate.write_sys(before, true); });
+      if (!s) return s;
+    }
     return engine.replace_slot(slot, files, sys, version, as_seq);
   }
 };

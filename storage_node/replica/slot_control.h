@@ -84,6 +84,7 @@ class SlotControl {
   void set_epoch(const SlotSet& slots, const PlanEpoch& by);
   Status check_own(int slot, const PlanEpoch& by) const;
   Status check_not_storing(int slot) const;
+  Status check_none_torn() const;
   // What is wrong between this node's clock and the master's; empty if nothing is.
   std::string clock_difference(const Source& source) const;
   bool untouched(const Gate& gate, int slot) const;

@@ -170,6 +170,19 @@ Status SlotControl::slave_of(const HostPort& master) {
   return done;
 }
 
+// A crash while a slot was put in place leaves it in pieces until its master is asked again.
+Status SlotControl::check_none_torn() const {
+  for (const auto& [name, value] : state_.engine.scan_sys(std::string(kAheadRecords))) {
+    auto position = decode_position(value);
+    if (!position) return position.status();
+    if (!position->history.empty()) continue;
+    return Status::refused(cat("ERR slot ", slot_of_name(name, kAheadRecords),
+                               " was being stored at a crash and is not complete; SLAVEOF NO ONE "
+                               "FORCE makes a master of what is there"));
+  }
+  return Status::ok();
+}
+
 Status SlotControl::slave_of_no_one(bool force) {
   const std::lock_guard verb(verb_mutex_);
   std::unique_lock lock(state_.mutex);
@@ -178,6 +191,7 @@ Status SlotControl::slave_of_no_one(bool force) {
     if (Status s = check_not_storing(slot); !s) return s;
   }
   auto source = state_.source_of(0);
+  if (Status s = check_none_torn(); !s && !force) return s;
   if (source && !source->mirror && !force) {
     return Status::refused(cat("ERR the first copy of ", state_.full->master.text(),
                                " is not complete (", source->copy.slots_done, " of ",
@@ -342,6 +356,7 @@ Status SlotControl::load_sources() {
       bool known = source->mirror && !own.history.empty() && !state_.engine.log_end_guessed();
       if (known) position = own;
       if (ahead.contains(slot)) position = ahead[slot];
+      if (position && position->history.empty()) position.reset();  // a store was broken off
       source->positions.follow(slot, std::move(position));
     }
     return Status::ok();

@@ -77,8 +77,34 @@ void Node::commit(std::vector<Op> ops) {
 
 // ---- start and end
 
+// A large slot is put in place in steps; the end may come in their middle.
+void Node::tear_store(Link& link) {
+  for (const Link::Store& store : link.stores) {
+    if (store.run) continue;
+    const int slot = store.action.done.slot;
+    const bool mirror = link.source->full && link.source->mirror;
+    if (!mirror) return;  // others have no position on disk while they are copied
+    mark_torn(slot);
+    disk_.write(
+        [slot](Image& image) {
+          image.slots[at(slot)] = {};
+          image.slots[at(slot)].trace = 1;
+        },
+        true);
+    context_.say("node ", id_, " was storing slot ", slot);
+    return;
+  }
+}
+
+void Node::mark_torn(int slot) {
+  disk_.write([slot](Image& image) { image.ahead[at(slot)] = Pos{-1, 0}; }, true);
+}
+
 void Node::stop() {
   up_ = false;
+  for (auto& link : links_) {
+    if (context_.random.chance(0.5)) tear_store(*link);
+  }
   for (auto& link : links_) end_stream(*link);
   for (auto& conn : context_.conns) {
     if (conn->master == id_ && !conn->dialing) conn->master_gone = true;
@@ -143,6 +169,7 @@ void Node::load_sources() {
       std::optional<Pos> position;
       if (source->mirror && own.history >= 0) position = own;
       if (image().ahead[at(slot)]) position = image().ahead[at(slot)];
+      if (position && position->history < 0) position.reset();
       std::optional<Position> named;
       if (position) named = context_.oracle.named(*position);
       source->positions.follow(slot, named);

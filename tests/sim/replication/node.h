@@ -223,6 +223,8 @@ class Node {
   bool apply_mirror(Source& source, const follow::Apply& apply);
   void store_slot(Link& link, const follow::StoreSlot& action);
   void run_now(Link& link, Link::Store& store);
+  void tear_store(Link& link);
+  void mark_torn(int slot);
   Disk::Batch store_batch(Source& source, const follow::StoreSlot& action) const;
   bool begin_stream(Source& source, uint64_t seq);
   bool begin_mirror(Source& source, uint64_t seq);

@@ -218,6 +218,9 @@ void Node::begin_export(Feed& feed) {
   job.seq = image().last();
   // A full replica's slot may be ahead of its log: a copy fetched by itself.
   const auto& ahead = image().ahead[at(job.slot)];
+  if (image().full && image().full->mirror && ahead && ahead->history < 0) {
+    return step(feed, feed::ExportFailed{Status::unavailable("the slot is being stored here")});
+  }
   if (image().full && image().full->mirror && ahead) job.seq = std::max(job.seq, ahead->seq);
   job.pieces = pack_slot(image().slots[at(job.slot)], 1 + context_.random.below(8));
   feed.exporting.push_back(std::move(job));

@@ -324,6 +324,7 @@ void Node::run_now(Link& link, Link::Store& store) {
   const int slot = store.action.done.slot;
   std::optional<uint64_t> as_seq;
   if (link.source->full) as_seq = store.action.reload_seq;
+  if (link.source->full && link.source->mirror) mark_torn(slot);
   append(
       true, SlotSet::of(slot), {},
       [slot, data = store.data, batch = store.batch](Image& image) {

@@ -220,6 +220,9 @@ bool Node::slave_of_no_one(bool force) {
   }
   auto source = source_of(0);
   if (source && !source->mirror && !force) return false;
+  bool torn = false;
+  for (const auto& ahead : image().ahead) torn = torn || (ahead && ahead->history < 0);
+  if (torn && !force) return false;
   Image left = image();
   leave(SlotSet::all(), left);
   const bool apart = !image().full->mirror || image().last() < image().floor;

@@ -163,6 +163,8 @@ Status Engine::trim_log() {
   Status done = Status::ok();
   if (cut.files > 0) done = s.forget_log_before((*files)[cut.files].start);
   for (size_t i = 0; done && i < cut.files; ++i) {
+    // RocksDB looks at every file when somebody begins to read: none may vanish under it.
+    const std::lock_guard no_reader(s.cursor_mutex);
     done = to_status(s.rocks()->DeleteFile((*files)[i].path), "deleting old log");
     if (done) gone += (*files)[i].bytes;
   }

@@ -156,6 +156,7 @@ void UvConn::on_poll(int status, int events) {
 }
 
 void UvConn::read_some() {
+  if (closing_) return;  // by another stream's handler, after the kernel had said there is something
   if (paused_) {
     want_read_ = false;
     return;

@@ -65,6 +65,39 @@ TEST_CASE("loop: what was written before the connection stands is echoed") {
   });
 }
 
+TEST_CASE(
+    "loop: a stream closed by another's handler, with bytes of its own to read, hears nothing") {
+  on_every_world([](LoopWorld& world) {
+    int calls = 0;
+    Server* all = nullptr;
+    Server server(world.loop(), [&](Peer& peer) {
+      // As CLIENT KILL does: whoever is first in the turn closes the others, whose bytes are there.
+      peer.data = [&](std::string_view unread) {
+        ++calls;
+        for (auto& other : all->peers) {
+          if (other.get() != &peer) other->stream->close_after_flush();
+        }
+        return unread.size();
+      };
+      if (all->peers.size() == 8) world.loop().stop();
+    });
+    all = &server;
+    std::vector<Peer> clients(8);
+    int closed = 0;
+    for (Peer& client : clients) {
+      client.closed = [&](const Status&) {
+        if (++closed == 7) world.loop().stop();
+      };
+      client.stream = world.loop().connect("127.0.0.1", server.port(), 5'000'000, &client);
+    }
+    REQUIRE(world.run());
+    for (Peer& client : clients) client.stream->write("kill the others");
+    REQUIRE(world.run());
+    CHECK(calls == 1);
+    CHECK(closed == 7);
+  });
+}
+
 TEST_CASE("loop: a host name is resolved") {
   on_every_world([](LoopWorld& world) {
     Server server(world.loop(), {});

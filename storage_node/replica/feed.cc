@@ -15,6 +15,13 @@ std::string ip_of(const std::string& peer) {
   return peer.substr(0, peer.find_last_of(':'));
 }
 
+uint64_t lowest_of(const std::vector<SlotGroup>& groups, uint64_t lowest) {
+  for (const SlotGroup& group : groups) {
+    if (group.position) lowest = std::min(lowest, group.position->seq);
+  }
+  return lowest;
+}
+
 feed::LogRead::Entry feed_entry(const LogEntry& entry) {
   feed::LogRead::Entry out;
   out.record.seq = entry.seq;
@@ -76,12 +83,8 @@ void Feed::start(wire::Sync sync) {
   feed::Asked asked;
   asked.last_seq = state_.engine.last_seq();
   claim_ = cat("replica ", report_.ip, ":", sync.port, " (", id_, ")");
-  uint64_t lowest = asked.last_seq;
-  for (const SlotGroup& group : sync.groups) {
-    if (group.position) lowest = std::min(lowest, group.position->seq);
-  }
   // Before asking what is there: none of it may go until the session says what it needs.
-  state_.engine.claim_log_after(claim_, lowest);
+  state_.engine.claim_log_after(claim_, lowest_of(sync.groups, asked.last_seq));
   asked.time_ms = state_.engine.settled_time().time_ms;
   asked.oldest_seq = state_.engine.oldest_seq();
   asked.run_id = options_.run_id;
@@ -173,9 +176,7 @@ void Feed::read_log(uint64_t after) {
 
 // Reads on until there is nothing more, the socket is behind, or the turn is long enough.
 void Feed::give_log(uint64_t after, const Result<std::vector<LogEntry>>& entries) {
-  if (state_.histories.generation() != generation_) {
-    return end(Status::unavailable("the log here was replaced by another master's"));
-  }
+  if (end_if_replaced()) return;
   if (!entries) {
     if (entries.status().code() == Code::kNotFound) {
       end_if_cut();
@@ -255,9 +256,7 @@ void Feed::on_chunk(FeedExporter* exporter, int slot, const Engine::SstChunk& ch
 void Feed::on_export_done(FeedExporter::Done done) {
   for (auto& exporter : exporters_) exporter->finished(done.slot);
   if (!done.status) return step(feed::ExportFailed{done.status});
-  if (state_.histories.generation() != generation_) {
-    return end(Status::unavailable("the log here was replaced by another master's"));
-  }
+  if (end_if_replaced()) return;
   step(feed::ExportDone{done.slot, done.at, done.version,
                         state_.histories.since(generation_, &histories_seen_)});
 }
@@ -292,10 +291,7 @@ void Feed::take_want(wire::Want want) {
   wanted.want = std::move(want);
   wanted.last_seq = state_.engine.last_seq();
   // As in start(): before asking what is there.
-  uint64_t lowest = session_.kept();
-  for (const SlotGroup& group : wanted.want.groups) {
-    if (group.position) lowest = std::min(lowest, group.position->seq);
-  }
+  const uint64_t lowest = lowest_of(wanted.want.groups, session_.kept());
   if (lowest < session_.kept()) state_.engine.claim_log_after(claim_, lowest);
   wanted.oldest_seq = state_.engine.oldest_seq();
   {
@@ -303,9 +299,7 @@ void Feed::take_want(wire::Want want) {
     wanted.floor = state_.floor;
     wanted.mirror = state_.full.has_value();
   }
-  if (state_.histories.generation() != generation_) {
-    return end(Status::unavailable("the log here was replaced by another master's"));
-  }
+  if (end_if_replaced()) return;
   wanted.histories = state_.histories.since(generation_, &histories_seen_);
   step(wanted);
 }
@@ -353,6 +347,13 @@ void Feed::end(const Status& why) {
   linger_timer_ = loop_.call_after(kLingerUs, [weak = weak_from_this()] {
     if (auto feed = weak.lock()) feed->ended_();
   });
+}
+
+// What is read or was copied now is not of the log this session speaks of.
+bool Feed::end_if_replaced() {
+  if (state_.histories.generation() == generation_) return false;
+  end(Status::unavailable("the log here was replaced by another master's"));
+  return true;
 }
 
 // The engine let go of log this replica still needs.

@@ -94,6 +94,7 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   void take_want(wire::Want want);
   void note_room();
   void end_if_cut();
+  bool end_if_replaced();
   void take_settings();
   void publish();
   void publish_report();
@@ -109,9 +110,8 @@ class Feed : public StreamHandler, public std::enable_shared_from_this<Feed> {
   size_t unsent_max_ = 0;
   FeedSession session_;
   RequestParser parser_;
-  std::string early_;               // came with the connection, before its handler was ours
-  std::vector<feed::Event> inbox_;  // events born while a step runs
-  Engine::SettledTime settled_;     // taken before the log was read
+  std::string early_;            // came with the connection, before its handler was ours
+  Engine::SettledTime settled_;  // taken before the log was read
   uint64_t histories_seen_ = 0;
   uint64_t generation_ = 0;
   int subscription_ = 0;

@@ -65,6 +65,15 @@ void SlotControl::set_flags(Gate& gate, int slot) {
   state_.set_flags(gate, slot);
 }
 
+void SlotControl::take_followed(Gate& gate, std::map<int, SlotRecord>& changed) {
+  for (auto& [slot, record] : changed) {
+    state_.records[at(slot)] = std::move(record);
+    state_.leases.erase(slot);
+    state_.expiry_held.erase(slot);
+    set_flags(gate, slot);
+  }
+}
+
 void SlotControl::tick() {
   const std::lock_guard lock(state_.mutex);
   int64_t now = state_.clock.mono_us();

@@ -89,6 +89,8 @@ class SlotControl {
   std::string clock_difference(const Source& source) const;
   bool untouched(const Gate& gate, int slot) const;
   void set_flags(Gate& gate, int slot);
+  // These are the records of slots that follow from now on: no fence or wait of before is theirs.
+  void take_followed(Gate& gate, std::map<int, SlotRecord>& changed);
   static Status write(Gate& gate, const SysRecords& records);
   Status settle(std::unique_lock<std::mutex>& lock);
   Status open_when_settled(const SlotSet& slots, std::unique_lock<std::mutex>& lock);

@@ -63,12 +63,7 @@ Status SlotControl::slots_slave_of(const HostPort& master, const SlotSet& slots,
       changed[slot] = std::move(record);
     }
     if (Status s = write(gate, records); !s) return s;
-    for (auto& [slot, record] : changed) {
-      state_.records[at(slot)] = std::move(record);
-      state_.leases.erase(slot);
-      state_.expiry_held.erase(slot);
-      set_flags(gate, slot);
-    }
+    take_followed(gate, changed);
     return Status::ok();
   });
   if (!done) return done;

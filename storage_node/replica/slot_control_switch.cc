@@ -141,12 +141,7 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
     if (!records.empty()) {
       if (Status s = write(gate, records); !s) return s;
     }
-    for (auto& [slot, record] : changed) {
-      state_.records[at(slot)] = std::move(record);
-      state_.leases.erase(slot);
-      state_.expiry_held.erase(slot);
-      set_flags(gate, slot);
-    }
+    take_followed(gate, changed);
     return Status::ok();
   });
   if (!done) return done;

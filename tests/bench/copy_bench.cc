@@ -182,13 +182,9 @@ Result<Figures> measure(Server& master, Server& replica, const DataSet& data,
 
 Result<Figures> measure_node(const Settings& settings, const TempDir& dir, const std::string& name,
                              const DataSet& data) {
-  std::string program = settings.text("node");
-  if (program.empty()) program = folder_of_this_program() + "/slotferry-node";
+  const std::string program = node_program(settings.text("node"));
   const std::string config = dir.sub(name + ".conf");
-  std::string lines;
-  for (const std::string_view line : split(settings.text("node-config"), ';'))
-    lines += cat(line, "\n");
-  if (Status s = write_file_atomic(config, lines); !s) return s;
+  if (Status s = write_config(config, settings.text("node-config")); !s) return s;
   const auto node = [&](const std::string& role) {
     const std::string base = dir.sub(name + "-" + role);
     return Server(base, {program, "--config", config, "--dir", base, "--threads", "1"});

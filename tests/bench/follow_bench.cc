@@ -106,13 +106,9 @@ class Bench {
 };
 
 Result<std::unique_ptr<Node>> Bench::start(const std::string& name) {
-  std::string program = settings_.text("node");
-  if (program.empty()) program = folder_of_this_program() + "/slotferry-node";
+  const std::string program = node_program(settings_.text("node"));
   const std::string config = dir_.sub(name + ".conf");
-  std::string lines;
-  for (const std::string_view line : split(settings_.text("node-config"), ';'))
-    lines += cat(line, "\n");
-  if (Status s = write_file_atomic(config, lines); !s) return s;
+  if (Status s = write_config(config, settings_.text("node-config")); !s) return s;
   auto node = std::make_unique<Node>();
   node->port = free_port();
   auto child = Child::start({program, "--config", config, "--dir", dir_.sub(name), "--threads", "1",

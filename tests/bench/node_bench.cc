@@ -73,9 +73,7 @@ int run(int argc, char** argv) {
                     "--save", "", "--appendonly", "yes", "--dir", dir.sub("redis")},
                    dir.sub("redis.log"));
   }
-  const std::string program = settings.text("node").empty()
-                                  ? folder_of_this_program() + "/slotferry-node"
-                                  : settings.text("node");
+  const std::string program = node_program(settings.text("node"));
   if (status) {
     status = start(node, node_port,
                    {program, "--port", std::to_string(node_port), "--bind", "127.0.0.1", "--dir",

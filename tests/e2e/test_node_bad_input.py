@@ -2,11 +2,9 @@
 non-zero, nothing changed. And a disk that fills up while it runs: writes are refused, reads go on, it recovers.
 """
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 
 import pytest
 import redis
@@ -14,6 +12,7 @@ import redis
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 from ferry_env import Env, connect, free_port, program, wait_until  # noqa: E402
+from small_disk import fill_disk, free_disk, small_disk  # noqa: E402
 
 
 def start_fails(*flags):
@@ -105,22 +104,14 @@ def test_help_and_version():
     assert done.returncode == 0 and done.stdout.startswith("slotferry-node 0.")
 
 
-@pytest.fixture()
-def small_disk():
-    """A file system of 96 MB of its own, where the machine lets us mount one."""
-    path = tempfile.mkdtemp(prefix="slotferry-disk-")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", path], capture_output=True)
-    if mounted.returncode != 0:
-        os.rmdir(path)
-        pytest.skip("no right to mount a small file system here")
-    yield path
-    subprocess.run(["umount", path], check=True)
-    os.rmdir(path)
+@pytest.fixture(name="small_disk")
+def disk_of_96_mb():
+    with small_disk(96) as path:
+        yield path
 
 
 def test_start_on_a_full_disk(small_disk):
-    with open(os.path.join(small_disk, "filler"), "wb") as f:
-        f.write(b"x" * (shutil.disk_usage(small_disk).free))
+    fill_disk(small_disk)
     text = start_fails("--port", "0", "--dir", os.path.join(small_disk, "d"))
     assert small_disk in text and ("full" in text or "space" in text.lower()), text
 
@@ -131,10 +122,7 @@ def test_disk_fills_up_while_running(small_disk, env, reserve):
                                    "--write-buffer-size", "4mb"])
     client = connect(node.port)
     client.set("before", "1")
-    filler = os.path.join(small_disk, "filler")
-    with open(filler, "wb") as f:
-        left = shutil.disk_usage(small_disk).free - (2 << 20)
-        f.write(b"x" * left)
+    fill_disk(small_disk, 2 << 20)
     acked = {}
 
     def write_until_refused():
@@ -152,7 +140,7 @@ def test_disk_fills_up_while_running(small_disk, env, reserve):
     assert client.get("before") == b"1"
     for key in list(acked)[-50:]:
         assert client.get(key) == acked[key]
-    os.remove(filler)
+    free_disk(small_disk)
 
     def accepted():
         try:

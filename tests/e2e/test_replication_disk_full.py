@@ -1,10 +1,7 @@
 """The replica's disk fills up in the middle of replication: the link says so, the master's clients do not notice, and it goes
 on by itself when there is space, without a difference."""
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -12,30 +9,13 @@ sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from ferry_env import Env, wait_until  # noqa: E402
 from replica_env import Node, assert_equal, wait_in_sync  # noqa: E402
+from small_disk import fill_disk, free_disk, small_disk  # noqa: E402
 
 
-@pytest.fixture()
-def small_disk():
-    """A file system of 128 MB of its own, where the machine lets us mount one."""
-    path = tempfile.mkdtemp(prefix="slotferry-disk-")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", path], capture_output=True)
-    if mounted.returncode != 0:
-        os.rmdir(path)
-        pytest.skip("no right to mount a small file system here")
-    yield path
-    subprocess.run(["umount", path], check=True)
-    os.rmdir(path)
-
-
-def fill_disk(path, leave):
-    with open(os.path.join(path, "filler"), "wb") as f:
-        left = max(0, shutil.disk_usage(path).free - leave)
-        while left > 0:
-            left -= f.write(b"x" * min(left, 1 << 20))
-
-
-def free_disk(path):
-    os.remove(os.path.join(path, "filler"))
+@pytest.fixture(name="small_disk")
+def disk_of_128_mb():
+    with small_disk(128) as path:
+        yield path
 
 
 def write(node, megabytes, prefix):

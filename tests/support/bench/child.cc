@@ -179,4 +179,14 @@ std::string folder_of_this_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }
 
+std::string node_program(const std::string& given) {
+  return given.empty() ? folder_of_this_program() + "/slotferry-node" : given;
+}
+
+Status write_config(const std::string& path, const std::string& lines) {
+  std::string text;
+  for (const std::string_view line : split(lines, ';')) text += cat(line, "\n");
+  return write_file_atomic(path, text);
+}
+
 }  // namespace sf::bench

@@ -40,4 +40,9 @@ Result<std::string> ask(int port, const std::string& command);
 
 std::string folder_of_this_program();
 
+// The storage node: `given`, or the one beside this program if it is empty.
+std::string node_program(const std::string& given);
+// A config file of `lines` parted by ';' ("name : value;name : value").
+Status write_config(const std::string& path, const std::string& lines);
+
 }  // namespace sf::bench

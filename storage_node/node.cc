@@ -17,16 +17,15 @@ namespace {
 constexpr int kFolderFormat = 1;
 }  // namespace
 
-Node::Node(std::unique_ptr<NodeConfig> config, Log log)
-    : config_(std::move(config)),
+Node::Node(NodeConfig& config, Log log)
+    : config_(config),
       log_(std::move(log)),
       run_id_(Random(Random::system_seed()).hex(40)),
       started_wall_ms_(clock_.wall_ms()),
       shared_(std::make_unique<SessionHub::Shared>()) {}
 
-Result<std::unique_ptr<Node>> Node::start(std::unique_ptr<NodeConfig> config, NodeParts parts,
-                                          Log log) {
-  std::unique_ptr<Node> node(new Node(std::move(config), std::move(log)));
+Result<std::unique_ptr<Node>> Node::start(NodeConfig& config, NodeParts parts, Log log) {
+  std::unique_ptr<Node> node(new Node(config, std::move(log)));
   Status opened = node->open(std::move(parts));
   if (!opened) return opened;
   return node;
@@ -34,10 +33,11 @@ Result<std::unique_ptr<Node>> Node::start(std::unique_ptr<NodeConfig> config, No
 
 Status Node::open(NodeParts parts) {
   Result<std::unique_ptr<StateFolder>> folder =
-      StateFolder::open(config_->dir(), "slotferry-node", kFolderFormat);
+      StateFolder::open(config_.dir(), "slotferry-node", kFolderFormat);
   if (!folder) return folder.status();
   folder_ = std::move(*folder);
-  EngineOptions options = config_->engine_options();
+  EngineOptions options = config_.engine_options();
+  options.wants_reopen = [this] { request_restart(); };
   if (parts.adjust_engine) parts.adjust_engine(options);
   Result<std::unique_ptr<Engine>> engine = Engine::open(options, clock_, log_.tagged("engine"));
   if (!engine) return engine.status();
@@ -46,8 +46,8 @@ Status Node::open(NodeParts parts) {
   watches_ = std::make_unique<WatchTable>();
   pubsub_ = std::make_unique<PubSub>();
   dispatcher_ = std::make_unique<Dispatcher>(*engine_, *this, registry_, *watches_);
-  shared_->needs_password = [this] { return !config_->text("requirepass").empty(); };
-  const int threads = static_cast<int>(config_->integer("threads"));
+  shared_->needs_password = [this] { return !config_.text("requirepass").empty(); };
+  const int threads = static_cast<int>(config_.integer("threads"));
   pool_ = std::make_unique<WorkerPool>(threads, "worker", [] { return make_uv_loop(); });
   for (int i = 0; i < threads; ++i) {
     hubs_.push_back(std::make_unique<SessionHub>(pool_->loop(i), *engine_, *dispatcher_, *shared_,
@@ -59,14 +59,14 @@ Status Node::open(NodeParts parts) {
     if (!made) return made.status();
     replication_ = std::move(*made);
   }
-  return listen();
+  return listen(parts.port != 0 ? parts.port : static_cast<int>(config_.integer("port")));
 }
 
-Status Node::listen() {
+Status Node::listen(int port) {
   Status done;
   pool_->run_on(0, [&] {
     Result<std::unique_ptr<Listener>> listener = pool_->loop(0).listen(
-        config_->text("bind"), static_cast<int>(config_->integer("port")),
+        config_.text("bind"), port,
         [this](std::unique_ptr<AcceptedSocket> socket) { accept(std::move(socket)); });
     done = listener.is_ok() ? Status::ok() : listener.status();
     if (!done) return;
@@ -78,7 +78,7 @@ Status Node::listen() {
 
 void Node::accept(std::unique_ptr<AcceptedSocket> socket) {
   ++counters_.connections;
-  if (shared_->clients.load() >= config_->integer("maxclients")) {
+  if (shared_->clients.load() >= config_.integer("maxclients")) {
     ++counters_.rejected;
     return hub(0).reject(std::move(socket));  // this is loop 0
   }
@@ -110,9 +110,16 @@ void Node::request_stop() {
   stop_wake_.notify_all();
 }
 
-void Node::wait_for_stop() {
+void Node::request_restart() {
+  const std::lock_guard lock(stop_mutex_);
+  restart_ = true;
+  stop_wake_.notify_all();
+}
+
+Node::End Node::wait_for_end() {
   std::unique_lock lock(stop_mutex_);
-  stop_wake_.wait(lock, [this] { return stop_; });
+  stop_wake_.wait(lock, [this] { return stop_ || restart_; });
+  return stop_ ? End::kStop : End::kRestart;
 }
 
 int64_t Node::client_count() const {

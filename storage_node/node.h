@@ -44,17 +44,18 @@ struct NodeParts {
   std::function<void(CommandRegistry&)> register_commands;
   std::function<Result<std::unique_ptr<NodeReplication>>(Node&)> make_replication;  // may be empty
   std::function<void(EngineOptions&)> adjust_engine;  // may be empty; for test programs
+  int port = 0;                                       // instead of the configured one; 0: that
 };
 
 class Node {
  public:
   // Takes the data folder, opens the engine, the loops and the port. Errors are one sentence.
-  static Result<std::unique_ptr<Node>> start(std::unique_ptr<NodeConfig> config, NodeParts parts,
-                                             Log log);
+  // `config` outlives the node and serves one at a time; what CONFIG SET changed stays in it.
+  static Result<std::unique_ptr<Node>> start(NodeConfig& config, NodeParts parts, Log log);
   ~Node();  // closes the port, ends sessions, loops, engine
 
   Engine& engine() { return *engine_; }
-  NodeConfig& config() { return *config_; }
+  NodeConfig& config() { return config_; }
   const Clock& clock() const { return clock_; }
   const Log& log() const { return log_; }
   const std::string& run_id() const { return run_id_; }  // 40 hex digits, new at each start
@@ -70,8 +71,10 @@ class Node {
   int hub_count() const { return static_cast<int>(hubs_.size()); }
   SessionHub& hub(int i) { return *hubs_[static_cast<size_t>(i)]; }
 
-  void request_stop();   // any thread: SHUTDOWN, signals
-  void wait_for_stop();  // main thread
+  void request_stop();     // any thread: SHUTDOWN, signals
+  void request_restart();  // any thread; a stop asked for before or later comes first
+  enum class End { kStop, kRestart };
+  End wait_for_end();  // main thread: what to do after the node is destroyed
 
   struct Counters {
     std::atomic<uint64_t> connections{0};
@@ -84,12 +87,12 @@ class Node {
   int64_t started_wall_ms() const { return started_wall_ms_; }
 
  private:
-  Node(std::unique_ptr<NodeConfig> config, Log log);
+  Node(NodeConfig& config, Log log);
   Status open(NodeParts parts);
-  Status listen();
+  Status listen(int port);
   void accept(std::unique_ptr<AcceptedSocket> socket);
 
-  std::unique_ptr<NodeConfig> config_;
+  NodeConfig& config_;
   Log log_;
   SystemClock clock_;
   std::string run_id_;
@@ -114,6 +117,7 @@ class Node {
   std::mutex stop_mutex_;
   std::condition_variable stop_wake_;
   bool stop_ = false;
+  bool restart_ = false;
 };
 
 }  // namespace sf

@@ -1,7 +1,10 @@
 #include "storage_node/node_main.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "common/base/strings.h"
@@ -29,6 +32,55 @@ void register_all(CommandRegistry& registry) {
   register_replication(registry);
 }
 
+// SIGTERM and SIGINT, which may come before the node is there, or between two.
+class Stopper {
+ public:
+  Stopper() : signals_([this] { stop(); }) {}
+
+  Node::End wait_for_end(Node& node) {
+    {
+      const std::lock_guard lock(mutex_);
+      running_ = &node;
+      if (stopped_) node.request_stop();
+    }
+    const Node::End end = node.wait_for_end();
+    const std::lock_guard lock(mutex_);
+    running_ = nullptr;
+    return end;
+  }
+  // True: it was asked for.
+  bool wait(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return wake_.wait_for(lock, time, [this] { return stopped_; });
+  }
+
+ private:
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    wake_.notify_all();
+    if (running_ != nullptr) running_->request_stop();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Node* running_ = nullptr;
+  bool stopped_ = false;
+  const StopSignals signals_;  // last: calls stop()
+};
+
+// After a full disk. If it has filled up again meanwhile, there is nothing to serve reads from
+// until there is space. Null: asked to stop.
+Result<std::unique_ptr<Node>> start_again(NodeConfig& config, const NodeParts& parts,
+                                          const Log& log, Stopper& stopper) {
+  for (;;) {
+    Result<std::unique_ptr<Node>> node = Node::start(config, parts, log);
+    if (node || node.status().code() != Code::kNoSpace) return node;
+    log.error(cat(node.status().text(), "; trying again every second"));
+    if (stopper.wait(std::chrono::seconds(1))) return std::unique_ptr<Node>();
+  }
+}
+
 int fail(const Status& status) {
   std::fprintf(stderr, "slotferry-node: %s\n", status.text().c_str());
   return 1;
@@ -37,38 +89,27 @@ int fail(const Status& status) {
 }  // namespace
 
 int node_main(int argc, char** argv, std::function<void(EngineOptions&)> adjust_engine) {
-  auto config = std::make_unique<NodeConfig>();
-  const Status parsed = config->parse(argc, argv);
+  NodeConfig config;
+  const Status parsed = config.parse(argc, argv);
   if (!parsed) return fail(parsed);
-  if (config->done()) return 0;
-  const Result<LogLevel> level = parse_log_level(config->text("loglevel"));
-  Result<std::shared_ptr<LogSink>> sink = open_log(config->text("logfile"), *level);
+  if (config.done()) return 0;
+  const Result<LogLevel> level = parse_log_level(config.text("loglevel"));
+  Result<std::shared_ptr<LogSink>> sink = open_log(config.text("logfile"), *level);
   if (!sink) return fail(sink.status());
 
-  // Signals may come before the node is there.
-  std::mutex mutex;
-  Node* running = nullptr;
-  bool stopped = false;
-  const StopSignals signals([&] {
-    const std::lock_guard lock(mutex);
-    stopped = true;
-    if (running != nullptr) running->request_stop();
-  });
-  const std::string where_bound = config->text("bind");
-  Result<std::unique_ptr<Node>> node = Node::start(
-      std::move(config), NodeParts{register_all, make_replication, std::move(adjust_engine)},
-      Log(std::move(*sink), "node"));
+  Stopper stopper;
+  NodeParts parts{register_all, make_replication, std::move(adjust_engine)};
+  const Log log(std::move(*sink), "node");
+  Result<std::unique_ptr<Node>> node = Node::start(config, parts, log);
   if (!node) return fail(node.status());
-  {
-    const std::lock_guard lock(mutex);
-    running = node->get();
-    if (stopped) running->request_stop();
-  }
-  print_ready("slotferry-node", cat(where_bound, ":", (*node)->port()));
-  (*node)->wait_for_stop();
-  {
-    const std::lock_guard lock(mutex);
-    running = nullptr;
+  print_ready("slotferry-node", cat(config.text("bind"), ":", (*node)->port()));
+  while (stopper.wait_for_end(**node) == Node::End::kRestart) {
+    parts.port = (*node)->port();
+    node->reset();
+    node = start_again(config, parts, log, stopper);
+    if (!node) return fail(node.status());
+    if (!*node) return 0;
+    log.info(cat("serving again on port ", parts.port));
   }
   return 0;
 }

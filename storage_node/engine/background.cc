@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/file.h"
 #include "common/base/strings.h"
 #include "storage_node/engine/engine_state.h"
 #include "storage_node/engine/meta_peek.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kTickMs = 100;
 constexpr int64_t kMetasATick = 20'000;  // about 5 % of one core while a pass runs
 constexpr int64_t kSyncTicks = 10;
+constexpr int64_t kSpaceTicks = 5;
 constexpr int64_t kTrimTicks = 10;
 constexpr int64_t kIdleTrimTicks = 50;   // nothing was written: only ages and claims change
 constexpr int64_t kIdleTicks = 100;      // between passes, and the first one
@@ -33,6 +35,7 @@ void Engine::State::run_background(Engine& engine) {
       const Status synced = sync_until(last_seq);
       if (!synced) log.error(synced.text());
     }
+    if (write_failed && tick % kSpaceTicks == 0) look_for_space();
     const uint64_t rocks_seq = rocks()->GetLatestSequenceNumber();
     if ((tick % kTrimTicks == 0 && rocks_seq != trimmed_seq) || tick % kIdleTrimTicks == 0) {
       trimmed_seq = rocks_seq;
@@ -49,6 +52,17 @@ void Engine::State::run_background(Engine& engine) {
     }
     lock.lock();
   }
+}
+
+// Opening anew writes out what the log holds: that much must fit.
+void Engine::State::look_for_space() {
+  if (reopen_wanted) return;
+  const Result<int64_t> left = free_bytes(options.dir);
+  const int64_t needed = options.reserve_bytes + static_cast<int64_t>(options.write_buffer_bytes);
+  if (!left || *left < needed) return;
+  reopen_wanted = true;
+  log.info("there is space on the disk again, the database is opened anew");
+  if (options.wants_reopen) options.wants_reopen();
 }
 
 // True if the key was there, expired, and is gone now.

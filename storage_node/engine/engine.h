@@ -59,6 +59,10 @@ struct EngineOptions {
   // Writes are refused while the disk has less than this left, so that RocksDB itself never hits
   // the end.
   int64_t reserve_bytes = 32L << 20;
+  // Called when it hit the end all the same, and there is space again: writes are refused until the
+  // engine is closed and opened (ADR 0015). Once, or not at all; on a thread of the engine's, which
+  // may not be the one that closes it. May be empty.
+  std::function<void()> wants_reopen;
   bool expire_actively = true;  // the background task that removes expired keys of own slots
   std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's own
 };

@@ -24,7 +24,6 @@ inline constexpr std::string_view kLastSeqRecord = "engine/last_seq";
 // (seq, rocksdb seq): WAL entries up to the latter are of an earlier log (reset_log).
 inline constexpr std::string_view kLogBaseRecord = "engine/log_base";
 inline constexpr std::string_view kVersionRecord = "engine/version";
-inline constexpr std::string_view kResumedRecord = "engine/resumed";
 inline constexpr std::string_view kFormatRecord = "engine/format";
 inline constexpr uint64_t kIndexEvery = 256;     // batches between two points of the log index
 inline constexpr uint64_t kLastSeqEvery = 4096;  // batches between two last_seq records
@@ -55,8 +54,8 @@ struct Engine::State {
   uint64_t batches_since_record = 0;  // under gate
   std::atomic<bool> disk_full{false};
   int64_t next_space_check_us = 0;        // under gate
-  std::atomic<bool> write_failed{false};  // by RocksDB, for lack of space; until resume_writes
-  int64_t next_resume_us = 0;             // under gate
+  int64_t written_since_check = 0;        // bytes; under gate
+  std::atomic<bool> write_failed{false};  // by RocksDB, for lack of space; until it is opened anew
   struct Refusal {
     std::string write_text;
     std::string read_text;
@@ -85,9 +84,9 @@ struct Engine::State {
   std::mutex trim_mutex;                        // outside the log's; never taken inside the gate
   std::map<std::string, int64_t> closed_files;  // archived WAL file -> monotonic ms of its end
   int64_t attach_until_us = 0;  // replicas of the life before may come back until then; set at open
-  bool trimmed_once = false;                    // once in this life; under trim_mutex
-  std::mutex cursor_mutex;                      // never taken inside the gate
-  std::vector<Cursor> cursors;                  // where recent readers of the WAL stopped
+  bool trimmed_once = false;    // once in this life; under trim_mutex
+  std::mutex cursor_mutex;      // never taken inside the gate
+  std::vector<Cursor> cursors;  // where recent readers of the WAL stopped
 
   std::shared_mutex subscribers_mutex;
   std::vector<std::pair<int, std::function<void(uint64_t)>>> subscribers;
@@ -118,10 +117,11 @@ struct Engine::State {
 
   KeyLocks key_locks;
 
-  // ---- background thread: everysec fsync, expiry, space checks
+  // ---- background thread: everysec fsync, expiry, looking for space after a full disk
   std::mutex background_mutex;
   std::condition_variable background_wake;
   bool stopping = false;
+  bool reopen_wanted = false;  // background thread only
   std::thread background;
   std::string expire_cursor;  // expire_step; under expire_mutex
   std::mutex expire_mutex;
@@ -152,8 +152,8 @@ struct Engine::State {
   Status forget_log_before(uint64_t rocks_seq);
   void note_lost_claims(const LogCut& cut, uint64_t bytes);
   // gate.cc; the gate is held in all of these
-  Status check_disk();
-  Status resume_writes();
+  Status check_disk(size_t bytes);  // about to be written
+  void look_for_space();
   Status write_batch(rocksdb::WriteBatch& batch, bool synced);
   Status write_sys(const SysRecords& records, bool synced);
   void add_sys(rocksdb::WriteBatch& batch, const SysRecords& records) const;

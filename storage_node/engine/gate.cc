@@ -97,13 +97,14 @@ Status disk_is_full(const std::string& dir) {
 
 }  // namespace
 
-Status Engine::State::check_disk() {
-  if (write_failed) {  // before any of RocksDB's sequence numbers is looked at
-    Status resumed = resume_writes();
-    if (!resumed) return resumed;
-  }
+Status Engine::State::check_disk(size_t bytes) {
+  // Before any of RocksDB's sequence numbers is looked at.
+  if (write_failed) return disk_is_full(options.dir);
   const int64_t now = clock.mono_us();
-  if (now >= next_space_check_us) {
+  written_since_check += static_cast<int64_t>(bytes);
+  if (now >= next_space_check_us ||
+      written_since_check > std::max<int64_t>(options.reserve_bytes / 8, 1 << 20)) {
+    written_since_check = 0;
     const Result<int64_t> left = free_bytes(options.dir);
     next_space_check_us = now + (disk_full ? kFullRetryUs : 1'000'000);
     const bool full = left.is_ok() && *left < options.reserve_bytes;
@@ -117,39 +118,14 @@ Status Engine::State::check_disk() {
   return disk_full ? disk_is_full(options.dir) : Status::ok();
 }
 
-// After RocksDB itself met the end of the disk. Its Resume writes everything out and begins a new
-// WAL file, but not if its memtables are empty: the next write would go to the file whose last
-// record is broken. So after each Resume they get a record, which is in no WAL.
-Status Engine::State::resume_writes() {
-  const int64_t now = clock.mono_us();
-  if (now < next_resume_us) return disk_is_full(options.dir);
-  next_resume_us = now + kFullRetryUs;
-  const rocksdb::Status resumed = rocks()->Resume();
-  if (!resumed.ok()) return disk_is_full(options.dir);
-  rocksdb::WriteOptions memory_only;
-  memory_only.disableWAL = true;
-  const rocksdb::Status marked =
-      rocks()->Put(memory_only, handle(Cf::kSys), slice(kResumedRecord), rocksdb::Slice());
-  if (!marked.ok()) return disk_is_full(options.dir);
-  write_failed = false;
-  log.info("RocksDB writes again after a full disk");
-  return Status::ok();
-}
-
 Status Engine::State::write_batch(rocksdb::WriteBatch& batch, bool synced) {
-  if (write_failed) {
-    Status resumed = resume_writes();
-    if (!resumed) return resumed;
-  }
+  if (write_failed) return disk_is_full(options.dir);
   rocksdb::WriteOptions write;
   write.sync = synced;
   const rocksdb::Status status = rocks()->Write(write, &batch);
   if (status.ok()) return Status::ok();
   Status out = to_status(status, "writing");
-  if (out.code() == Code::kNoSpace) {
-    write_failed = true;
-    next_resume_us = clock.mono_us() + kFullRetryUs;
-  }
+  if (out.code() == Code::kNoSpace) write_failed = true;
   log.error(out.text());
   return out;
 }
@@ -198,7 +174,7 @@ void Engine::State::add_last_seq(rocksdb::WriteBatch& batch, uint64_t seq) const
 
 Status Engine::State::write_logged(rocksdb::WriteBatch& batch, uint64_t seq, int64_t time_ms,
                                    LogEntry::Kind kind, const SlotSet& slots, bool synced) {
-  Status space = check_disk();
+  Status space = check_disk(batch.GetDataSize());
   if (!space) return space;
   const bool jump = seq != last_seq + 1;
   if (++batches_since_record >= kLastSeqEvery || batch.Count() == 0 || jump) {
@@ -307,7 +283,7 @@ Status Engine::State::sync_until(uint64_t seq) {
       sync_done.wait(lock);
       continue;
     }
-    if (write_failed) return disk_is_full(options.dir);  // Resume will write it all out
+    if (write_failed) return disk_is_full(options.dir);
     syncing = true;
     lock.unlock();
     const uint64_t target = last_seq.load(std::memory_order_acquire);
@@ -492,7 +468,8 @@ void Gate::set_flags(int slot, uint8_t flags) {
   Engine::State& s = *engine_->state_;
   const uint8_t before =
       s.flags[static_cast<size_t>(slot)].exchange(flags, std::memory_order_release);
-  s.followed_count += ((flags & kSlotFollowed) != 0 ? 1 : 0) - ((before & kSlotFollowed) != 0 ? 1 : 0);
+  s.followed_count +=
+      ((flags & kSlotFollowed) != 0 ? 1 : 0) - ((before & kSlotFollowed) != 0 ? 1 : 0);
 }
 
 uint8_t Gate::flags(int slot) const {

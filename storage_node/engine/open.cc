@@ -70,22 +70,23 @@ rocksdb::ColumnFamilyOptions family_options(const EngineOptions& options, Cf fam
   return out;
 }
 
-// A full disk: RocksDB's own recovery looks every 5 s, and would not leave the log as the engine
-// needs it (resume_writes). It is told to leave it to us.
+// A full disk. After one met by a write or a flush RocksDB's own recovery cannot be relied on
+// (ADR 0015): it is told to leave it. A compaction it tries again by itself.
 class FullDiskListener : public rocksdb::EventListener {
  public:
   explicit FullDiskListener(std::atomic<bool>& write_failed) : write_failed_(write_failed) {}
-  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
-    if (is_full(*status)) write_failed_ = true;
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* status) override {
+    if (stops_writes(reason, *status)) write_failed_ = true;
   }
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status status,
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason, rocksdb::Status status,
                             bool* auto_recovery) override {
-    if (is_full(status)) *auto_recovery = false;
+    if (stops_writes(reason, status)) *auto_recovery = false;
   }
 
  private:
-  static bool is_full(const rocksdb::Status& status) {
-    return status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace;
+  static bool stops_writes(rocksdb::BackgroundErrorReason reason, const rocksdb::Status& status) {
+    return reason != rocksdb::BackgroundErrorReason::kCompaction &&
+           (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace);
   }
   std::atomic<bool>& write_failed_;
 };

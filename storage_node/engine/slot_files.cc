@@ -244,10 +244,10 @@ Status Engine::replace_slot(int slot, const std::vector<std::pair<Cf, std::strin
   if (!ingested) {
     done = s.add_files(files, batch, keys);
   } else {
-    if (wiped) {
+    {
       const std::lock_guard lock(s.gate);
-      done = s.check_disk();
-      if (done) done = s.write_batch(batch, false);
+      done = s.check_disk(size);
+      if (done && wiped) done = s.write_batch(batch, false);
     }
     batch.Clear();
     if (done) done = s.ingest(files, keys);

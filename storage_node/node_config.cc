@@ -44,6 +44,9 @@ std::vector<SettingSpec> setting_specs() {
        1LL << 44},
       {"slot-copy-rate", "128mb", "bytes a second of slot copies leaving the node; 0: no limit",
        Kind::kBytes, 0, 1LL << 40},
+      {"slot-copy-cpu", "10",
+       "percent of one core for reading slots to copy, all replicas together; 0: no limit",
+       Kind::kInteger, 0, 6400},
       {"repl-copy-parallel", "2", "slots copied at a time on a replication link", Kind::kInteger, 1,
        64},
       {"repl-output-limit", "4mb", "unsent bytes past which a replica's log is not read on",
@@ -61,18 +64,11 @@ std::vector<SettingSpec> setting_specs() {
   };
 }
 
-constexpr std::array<std::string_view, 12> kChangeable = {"requirepass",
-                                                          "masterauth",
-                                                          "maxclients",
-                                                          "slaveof",
-                                                          "databases",
-                                                          "repl-ping-ms",
-                                                          "repl-timeout",
-                                                          "slot-copy-rate",
-                                                          "repl-copy-parallel",
-                                                          "repl-output-limit",
-                                                          "min-replicas-to-write",
-                                                          "min-replicas-max-lag"};
+constexpr std::array<std::string_view, 13> kChangeable = {
+    "requirepass",         "masterauth",         "maxclients",        "slaveof",
+    "databases",           "repl-ping-ms",       "repl-timeout",      "slot-copy-rate",
+    "slot-copy-cpu",       "repl-copy-parallel", "repl-output-limit", "min-replicas-to-write",
+    "min-replicas-max-lag"};
 
 // Redis's older names.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kAliases = {{

@@ -30,6 +30,7 @@ class ManualClock : public Clock {
     wall_ms_ += ms;
     mono_us_ += ms * 1000;
   }
+  void advance_mono_us(int64_t us) { mono_us_ += us; }
   void jump_wall_ms(int64_t ms) { wall_ms_ += ms; }  // as an operator or NTP would
 
  private:

@@ -221,9 +221,11 @@ class Engine {
     std::string bytes;  // one SST file, at most about chunk_bytes
     uint64_t entries;
   };
-  // Streams all dbs of a slot as SST files under `view`, in key order by column family.
+  // Streams all dbs of a slot as SST files under `view`, in key order by column family. `pace` is
+  // called each 32 KiB, and may take its time; the view, but no lock, is held meanwhile.
   Status export_slot(int slot, const ReadView& view, size_t chunk_bytes,
-                     const std::function<Status(SstChunk)>& sink);
+                     const std::function<Status(SstChunk)>& sink,
+                     const std::function<Status()>& pace);
   // Replaces the slot: wipes its ranges, ingests `files` (paths of SST files with their family;
   // they are moved), writes the sys records, in this order: synced if the slot is large, else all
   // in one batch. Raises slot_seq and logs a kReload entry. as_seq as in ApplyRequest; `version` is

@@ -19,6 +19,7 @@ namespace sf {
 namespace {
 
 constexpr std::array<Cf, 3> kSlotFamilies = {Cf::kMeta, Cf::kData, Cf::kScore};
+constexpr size_t kPaceBytes = 32UL << 10;
 constexpr uint64_t kIngestFrom = 1UL << 20;  // bytes of SST files
 
 uint64_t total_bytes(const std::vector<std::pair<Cf, std::string>>& files) {
@@ -147,7 +148,9 @@ Status read_counts(rocksdb::SstFileReader& reader, std::array<int64_t, kDbCount>
 }  // namespace
 
 Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
-                           const std::function<Status(SstChunk)>& sink) {
+                           const std::function<Status(SstChunk)>& sink,
+                           const std::function<Status()>& pace) {
+  size_t read = 0;
   for (const Cf cf : kSlotFamilies) {
     ChunkWriter writer(state_->table_options, cf, chunk_bytes, sink);
     const auto it = scan(cf, slot_prefix(0, slot), end_of_slot(slot), &view);
@@ -157,6 +160,10 @@ Status Engine::export_slot(int slot, const ReadView& view, size_t chunk_bytes,
       for (it->Seek(begin); it->Valid() && it->key().compare(end) < 0; it->Next()) {
         Status added = writer.add(it->key(), it->value());
         if (!added) return added;
+        read += it->key().size() + it->value().size();
+        if (read < kPaceBytes) continue;
+        read = 0;
+        if (Status go_on = pace(); !go_on) return go_on;
       }
       if (!it->status().ok()) return to_status(it->status(), "exporting a slot");
       Status finished = writer.finish();

@@ -70,9 +70,12 @@ FeedExporter::Done FeedExporter::export_one(int slot) {
   // not.
   Position at{histories_.current(), view.seq()};
   if (Status s = note_ahead(slot, view, &at); !s) return {slot, {}, 0, s};
-  Status status = engine_.export_slot(slot, view, kChunkBytes, [&](Engine::SstChunk chunk) {
-    return hand_on(slot, std::move(chunk));
-  });
+  working_since_us_ = rate_->now_us();
+  Status status = engine_.export_slot(
+      slot, view, kChunkBytes,
+      [&](Engine::SstChunk chunk) { return hand_on(slot, std::move(chunk)); },
+      [this] { return rest(); });
+  if (status) status = rest();
   return {slot, std::move(at), engine_.next_version(), std::move(status)};
 }
 
@@ -97,6 +100,7 @@ Status FeedExporter::note_ahead(int slot, const ReadView& view, Position* at) {
 }
 
 Status FeedExporter::hand_on(int slot, Engine::SstChunk chunk) {
+  if (Status s = rest(); !s) return s;
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] { return stopping_ || in_flight_ < kInFlight; });
   const auto pause = std::chrono::microseconds(rate_->take(chunk.bytes.size()));
@@ -104,7 +108,19 @@ Status FeedExporter::hand_on(int slot, Engine::SstChunk chunk) {
   if (stopping_) return Status::unavailable("the replica is gone");
   ++in_flight_;
   lock.unlock();
+  working_since_us_ = rate_->now_us();
   chunk_(slot, std::move(chunk));
+  return Status::ok();
+}
+
+Status FeedExporter::rest() {
+  const std::chrono::microseconds pause(rate_->worked(rate_->now_us() - working_since_us_));
+  if (pause.count() > 0) {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, pause, [this] { return stopping_; });
+    if (stopping_) return Status::unavailable("the replica is gone");
+  }
+  working_since_us_ = rate_->now_us();
   return Status::ok();
 }
 

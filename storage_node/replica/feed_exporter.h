@@ -51,6 +51,7 @@ class FeedExporter {
  private:
   void work();
   Done export_one(int slot);
+  Status rest();  // after working since working_since_us_
   Status note_ahead(int slot, const ReadView& view, Position* at);
   Status hand_on(int slot, Engine::SstChunk chunk);
 
@@ -59,7 +60,8 @@ class FeedExporter {
   const std::shared_ptr<CopyRate> rate_;
   const std::function<void(int, Engine::SstChunk)> chunk_;
   const std::function<void(Done)> done_;
-  int slot_ = -1;  // the feed's loop only
+  int slot_ = -1;                 // the feed's loop only
+  int64_t working_since_us_ = 0;  // the exporter's thread only
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<int> queue_;

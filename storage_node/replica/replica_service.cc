@@ -17,8 +17,7 @@ ReplicaService::ReplicaService(Engine& engine, const Clock& clock, const Log& lo
                                ReplicaOptions options)
     : options_(std::move(options)),
       core_(std::make_shared<Core>(engine, clock, log, Random::system_seed())),
-      copy_rate_(std::make_shared<CopyRate>(
-          clock, [settings = options_.settings] { return settings().copy_bytes_per_second; })) {}
+      copy_rate_(std::make_shared<CopyRate>(clock, options_.settings)) {}
 
 Result<std::unique_ptr<ReplicaService>> ReplicaService::start(Engine& engine, const Clock& clock,
                                                               Log log, ReplicaOptions options) {
@@ -234,6 +233,7 @@ Result<std::unique_ptr<NodeReplication>> make_replication(Node& node) {
     settings.ping_ms = config.integer("repl-ping-ms");
     settings.timeout_s = config.integer("repl-timeout");
     settings.copy_bytes_per_second = config.integer("slot-copy-rate");
+    settings.copy_cpu_percent = config.integer("slot-copy-cpu");
     settings.copy_parallel = static_cast<int>(config.integer("repl-copy-parallel"));
     settings.output_bytes = config.integer("repl-output-limit");
     settings.min_replicas = config.integer("min-replicas-to-write");

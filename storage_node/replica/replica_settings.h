@@ -11,6 +11,7 @@ struct ReplicaSettings {
   int64_t ping_ms = 1000;
   int64_t timeout_s = 10;
   int64_t copy_bytes_per_second = 128LL << 20;  // of the node; 0: no limit
+  int64_t copy_cpu_percent = 10;  // of one core, reading slots; of the node; 0: no limit
   int copy_parallel = 2;
   int64_t output_bytes = 4LL << 20;
   int64_t min_replicas = 0;  // full ones, for writes to be taken; 0: none needed

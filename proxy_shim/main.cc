@@ -20,7 +20,9 @@ std::vector<SettingSpec> specs() {
       {"bind", "127.0.0.1", "address for proxies and clients", Kind::kText, 0, 0},
       {"dir", "./shim", "state folder: owner records and audit log", Kind::kText, 0, 0},
       {"threads", "2", "worker threads", Kind::kInteger, 1, 64},
-      {"requirepass", "", "password asked of proxies and clients", Kind::kText, 0, 0},
+      {"requirepass", "",
+       "password asked of proxies and clients; the plan's product_auth by default", Kind::kText, 0,
+       0},
       {"admin-port", "7101", "port for SHIM commands; 0 for any free one", Kind::kInteger, 0,
        65535},
       {"admin-bind", "127.0.0.1", "address for SHIM commands", Kind::kText, 0, 0},
@@ -48,7 +50,10 @@ ShimOptions options_of(const Settings& settings, const MovePlan& plan) {
   out.data.bind = settings.text("bind");
   out.data.port = static_cast<int>(settings.integer("port"));
   out.data.threads = static_cast<int>(settings.integer("threads"));
-  out.data.password = settings.text("requirepass");
+  // Proxies and dashboard log in with it, and a refused AUTH takes the whole connection (contracts/
+  // codis 1.2).
+  out.data.password =
+      settings.given("requirepass") ? settings.text("requirepass") : plan.product_auth;
   out.data.backend_timeout_ms = settings.integer("backend-timeout");
   out.data.held_requests_max = static_cast<size_t>(settings.integer("held-requests-max"));
   out.data.held_bytes_max = static_cast<size_t>(settings.integer("held-bytes-max"));

@@ -53,6 +53,7 @@ bool ClientSession::handle_unknown(const Request& request) {
 }
 
 bool ClientSession::forward(const CommandSpec* spec, const Request& request) {
+  state_.carries_data = true;
   ForwardRequest forwarded{spec, request.argv, request.raw, state_.db, false};
   std::string encoded;
   if (request.is_inline) {
@@ -64,17 +65,21 @@ bool ClientSession::forward(const CommandSpec* spec, const Request& request) {
 
 bool ClientSession::handle_migration(const CommandSpec& spec, const Request& request) {
   MigrationAnswer verdict = judge_migration(spec, request.argv, worker_.routes());
-  if (verdict.kind == MigrationAnswer::Kind::kNow) {
+  // Pacing is for the dashboard. A proxy's connection is shared, and a client that sends such a
+  // command through it would make all others wait (T24).
+  const bool paced = verdict.kind == MigrationAnswer::Kind::kPaced && !state_.carries_data;
+  if (!paced && verdict.kind != MigrationAnswer::Kind::kExecute) {
     answer(verdict.reply);
     return true;
   }
-  if (verdict.kind == MigrationAnswer::Kind::kPaced) {
+  if (paced) {
     Pending* record = worker_.pool().take();
     record->started_us = worker_.now_us();
     enqueue(record);
     worker_.complete_later(record, std::move(verdict.reply), kMigrationPaceUs);
     return true;
   }
+  state_.carries_data = true;
   const std::span<const std::string_view> inner = std::span(request.argv).subspan(2);
   const CommandSpec* inner_spec = find_command(inner[0]);
   std::string out(kWrapperPrefix);

@@ -26,6 +26,7 @@ void bad_subcommand(LocalCall& call) {
 }
 
 void ping(LocalCall& call) {
+  call.session.carries_data = true;
   if (call.argv.size() > 2) return wrong_arity(call.out, "ping");
   call.argv.size() == 2 ? resp::bulk(call.out, call.argv[1]) : resp::status(call.out, "PONG");
 }
@@ -186,6 +187,14 @@ std::vector<std::pair<std::string_view, std::string>> settings(const ServerView&
       {"maxclients", std::to_string(server.options.clients_max)},
       {"timeout", "0"},
       {"port", std::to_string(server.port)},
+      {"thread-num", std::to_string(server.options.threads)},
+      {"run-id", server.options.run_id},
+      {"instance-mode", "classic"},
+      {"default-slot-num", std::to_string(kSlotCount)},
+      {"daemonize", "no"},
+      {"slaveof", ""},
+      {"masterauth", ""},
+      {"slave-read-only", "yes"},
       {"save", ""},
       {"appendonly", "no"},
       {"slotmigrate", "no"},
@@ -251,13 +260,19 @@ void dbsize(LocalCall& call) {
 void slots_info(LocalCall& call) {
   int64_t first = 0;
   int64_t count = kSlotCount;
+  if (call.argv.size() > 3) return wrong_arity(call.out, "slotsinfo");
   if (call.argv.size() > 1) {
     const auto start = parse_int64(call.argv[1]);
-    const auto number = call.argv.size() > 2 ? parse_int64(call.argv[2]) : std::optional(count);
-    if (!start || !number || *start < 0 || *start >= kSlotCount || *number < 0) {
-      return resp::error(call.out, "ERR invalid slot range, expected SLOTSINFO [start [count]]");
+    if (!start || *start < 0 || *start >= kSlotCount) {
+      return resp::error(call.out, cat("ERR invalid slot begin = ", printable(call.argv[1])));
     }
     first = *start;
+  }
+  if (call.argv.size() > 2) {
+    const auto number = parse_int64(call.argv[2]);
+    if (!number || *number < 0) {
+      return resp::error(call.out, cat("ERR invalid slot count = ", printable(call.argv[2])));
+    }
     count = *number;
   }
   std::vector<std::pair<int, int64_t>> found;

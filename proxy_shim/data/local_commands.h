@@ -19,6 +19,8 @@ struct SessionState {
   int db = 0;
   bool is_authenticated = false;
   bool wants_close = false;  // after what is answered
+  // Had a PING or a request for a server: a proxy or client, never the dashboard (T24).
+  bool carries_data = false;
   bool in_multi = false;
   bool multi_failed = false;
   int multi_count = 0;

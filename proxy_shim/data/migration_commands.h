@@ -13,8 +13,9 @@ namespace sf {
 
 struct MigrationAnswer {
   enum class Kind {
-    kNow,    // `reply` at once
-    kPaced,  // `reply` after kMigrationPaceUs: the dashboard asks again without a pause of its own
+    kNow,      // `reply` at once
+    kPaced,    // `reply` after kMigrationPaceUs towards a dashboard, which may ask again at once;
+               // towards clients at once
     kExecute,  // the wrapper: argv from 2 on, on the owner, answered as [2, reply]
   };
   Kind kind = Kind::kNow;

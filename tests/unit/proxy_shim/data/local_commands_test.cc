@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "proxy_shim/data/command_table.h"
@@ -60,6 +62,61 @@ TEST_CASE("T20: the fork's INFO replication has two numbers and is no candidate"
   CHECK(field(info, "is_eligible_for_master_election") == "false");
   CHECK(field(info, "connected_slaves") == "0");
   CHECK(field(info, "role") == "master");
+  // In the full text it would be a key count on codis-fe's page.
+  CHECK(c.call({"INFO"}).text.find("binlog_offset") == std::string::npos);
+}
+
+TEST_CASE("T17: INFO has Pika's sections, no name comes twice, none but the key counts has db<n>") {
+  ShimFixture shim;
+  shim.plane->set_facts(some_facts());
+  TestClient c = shim.client();
+  for (const char* section : {"server", "data", "clients", "stats", "cpu", "replication"}) {
+    CAPTURE(std::string(section));
+    const std::string text = c.call({"INFO", section}).text;
+    CHECK(text.starts_with("# "));
+    CHECK(text.find(':') != std::string::npos);
+  }
+  CHECK(field(c.call({"INFO", "data"}).text, "slotferry_keys") == "4507");
+  CHECK(field(c.call({"INFO", "stats"}).text, "is_slots_migrating") == "No, , 0");
+  CHECK(field(c.call({"INFO", "cpu"}).text, "used_cpu_sys").find('.') != std::string::npos);
+  std::vector<std::string> names;
+  const std::string info = c.call({"INFO"}).text;
+  for (size_t at = 0; at < info.size();) {
+    const size_t end = info.find("\r\n", at);
+    REQUIRE(end != std::string::npos);
+    const std::string row = info.substr(at, end - at);
+    at = end + 2;
+    if (row.empty() || row[0] == '#') continue;
+    REQUIRE(row.find(':') != std::string::npos);
+    names.push_back(row.substr(0, row.find(':')));
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+  CHECK(std::count_if(names.begin(), names.end(), [](const std::string& name) {
+          const size_t at = name.find("db");
+          return at != std::string::npos && at + 2 < name.size() && isdigit(name[at + 2]) != 0;
+        }) == 2);
+}
+
+TEST_CASE("T17 T19: CONFIG as Pika has it, and no setting of the servers behind is changed") {
+  ShimFixture shim;
+  CHECK(shim.ask({"CONFIG", "GET", "databases"}) == "[\"databases\" \"16\"]");
+  CHECK(shim.ask({"CONFIG", "GET", "slaveof"}) == "[\"slaveof\" \"\"]");
+  CHECK(shim.ask({"CONFIG", "GET", "slotmigrate"}) == "[\"slotmigrate\" \"no\"]");
+  CHECK(shim.ask({"CONFIG", "GET", "run-id"}) == "[\"run-id\" \"" + std::string(40, 'a') + "\"]");
+  TestClient c = shim.client();
+  CHECK(c.call({"CONFIG", "GET", "*"}).elements.size() % 2 == 0);
+  for (const char* name : {"requirepass", "maxmemory", "slotmigrate", "write-binlog"}) {
+    CHECK(shim.ask({"CONFIG", "SET", name, "x"}).starts_with("-ERR"));
+  }
+  CHECK(shim.old_server.requests().empty());
+}
+
+TEST_CASE("T17: SLOTSINFO says of a bad range what Pika says") {
+  ShimFixture shim;
+  CHECK(shim.ask({"SLOTSINFO", "1024"}) == "-ERR invalid slot begin = 1024");
+  CHECK(shim.ask({"SLOTSINFO", "0", "-1"}) == "-ERR invalid slot count = -1");
+  CHECK(shim.ask({"SLOTSINFO", "0", "1", "2"}).starts_with("-ERR wrong number of arguments"));
 }
 
 TEST_CASE("T17: CONFIG GET maxmemory is an array of two, the second digits; SLOTSINFO pairs") {

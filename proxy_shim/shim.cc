@@ -46,6 +46,7 @@ Status Shim::open_state() {
       StateStore::open(options_.dir, plan_, options_.init, &clock_);
   if (!store) return store.status();
   store_ = std::move(*store);
+  store_->on_entry([this](uint64_t n, const std::string& line) { feed_.publish(n, line); });
   return Status::ok();
 }
 
@@ -124,8 +125,13 @@ Status Shim::serve() {
   Status status = plane_->start(board_->make_table());
   if (!status) return status;
   board_->attach(plane_.get());
-  commands_ = std::make_unique<AdminCommands>(ports_, runner_.get(), run_id_);
-  admin_ = std::make_unique<AdminServer>(options_.admin, commands_.get(), log_.tagged("admin"));
+  report_ = std::make_unique<ShimReport>(ports_, run_id_);
+  pages_ = std::make_unique<AdminPages>(report_.get(), &feed_, options_.admin.password);
+  status = pages_->start();
+  if (!status) return status;
+  commands_ = std::make_unique<AdminCommands>(ports_, runner_.get(), report_.get());
+  admin_ = std::make_unique<AdminServer>(options_.admin, commands_.get(), pages_->port(),
+                                         log_.tagged("admin"));
   status = admin_->start();
   if (!status) return status;
   runner_->start();
@@ -141,9 +147,11 @@ void Shim::stop() {
   if (monitor_) monitor_->stop();
   if (runner_) runner_->stop();
   if (plane_) plane_->shut_down(options_.drain_ms);
+  if (pages_) pages_->stop();
   if (admin_) admin_->stop();
   if (admin_ && store_) store_->audit({{"what", "shim stops"}, {"run_id", run_id_}});
   admin_.reset();
+  pages_.reset();
   commands_.reset();
   monitor_.reset();
   runner_.reset();

@@ -10,6 +10,7 @@
 #include "common/ops/process.h"
 #include "common/slots/move_plan.h"
 #include "proxy_shim/control/admin_commands.h"
+#include "proxy_shim/control/admin_pages.h"
 #include "proxy_shim/control/admin_server.h"
 #include "proxy_shim/control/backend_monitor.h"
 #include "proxy_shim/control/cutover_runner.h"
@@ -70,6 +71,9 @@ class Shim {
   std::unique_ptr<DataPlane> plane_;
   std::unique_ptr<CutoverRunner> runner_;
   std::unique_ptr<BackendMonitor> monitor_;
+  std::unique_ptr<ShimReport> report_;
+  EventFeed feed_;
+  std::unique_ptr<AdminPages> pages_;
   std::unique_ptr<AdminCommands> commands_;
   std::unique_ptr<AdminServer> admin_;
 };

@@ -21,19 +21,10 @@ std::string error_reply(const Status& status) {
   return out;
 }
 
-void field(std::string& out, const char* name, const std::string& value) {
-  resp::bulk(out, name);
-  resp::bulk(out, value);
-}
-void field(std::string& out, const char* name, int64_t value) {
-  resp::bulk(out, name);
-  resp::integer(out, value);
-}
-
 }  // namespace
 
-AdminCommands::AdminCommands(const RunPorts& ports, CutoverRunner* runner, std::string run_id)
-    : ports_(ports), runner_(runner), run_id_(std::move(run_id)) {}
+AdminCommands::AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report)
+    : ports_(ports), runner_(runner), report_(report) {}
 
 const std::vector<AdminCommands::Entry>& AdminCommands::table() {
   static const std::vector<Entry> entries = {
@@ -135,49 +126,18 @@ Result<SlotSet> AdminCommands::slots_of(const std::string& text) const {
 }
 
 void AdminCommands::status(Call& call) {
-  const MovePlan& plan = *ports_.plan;
-  const auto count = [&](SlotPhase phase) { return int64_t{ports_.board->in_phase(phase).size()}; };
-  const RunLock lock = ports_.store->run_lock();
-  const DataPlaneStats data = ports_.plane->stats();
-  const PauseSummary pauses = ports_.stats->summary();
-  std::string body;
-  size_t fields = 0;
-  const auto add = [&](const char* name, const auto& value) {
-    field(body, name, value);
-    ++fields;
-  };
-  add("plan", plan.id);
-  add("run_id", run_id_);
-  add("epoch", static_cast<int64_t>(ports_.store->epoch()));
-  add("unit", std::string(unit_text(plan.unit)));
-  add("kind", std::string(ports_.driver->kind()));
-  add("slots", plan.slots.text());
-  add("old", plan.old_side.master.text());
-  add("new", plan.new_side.master.text());
-  add("stay", plan.stay.text());
-  add("old_count", count(SlotPhase::kOld));
-  add("hold", count(SlotPhase::kHold) + count(SlotPhase::kBarrier));
-  add("promote", count(SlotPhase::kPromote));
-  add("new_count", count(SlotPhase::kNew));
-  add("final", count(SlotPhase::kFinal));
-  add("doubt", count(SlotPhase::kDoubt));
-  add("permit_ms_left", ports_.permits->ms_left(plan.slots));
-  add("lock_owner", lock.owner);
-  add("lock_epoch", static_cast<int64_t>(lock.epoch));
-  add("auto", ports_.board->automatic().text());
-  add("clients", data.clients);
-  add("requests", data.requests);
-  add("held", data.held_now);
-  add("inflight", data.inflight);
-  add("cutovers", pauses.cutovers);
-  add("pause_p50_us", pauses.pause_p50_us);
-  add("pause_p99_us", pauses.pause_p99_us);
-  add("pause_max_us", pauses.pause_max_us);
-  add("sync_p99_us", pauses.sync_p99_us);
-  add("last_error", pauses.last_error);
+  const std::vector<ShimReport::Field> fields = report_->status();
   std::string out;
-  resp::array(out, fields * 2);
-  call.answer(out + body);
+  resp::array(out, fields.size() * 2);
+  for (const ShimReport::Field& field : fields) {
+    resp::bulk(out, field.name);
+    if (const auto* number = std::get_if<int64_t>(&field.value)) {
+      resp::integer(out, *number);
+    } else {
+      resp::bulk(out, std::get<std::string>(field.value));
+    }
+  }
+  call.answer(out);
 }
 
 void AdminCommands::slots(Call& call) {
@@ -190,12 +150,12 @@ void AdminCommands::slots(Call& call) {
   std::string out;
   resp::array(out, static_cast<size_t>(wanted.size()));
   wanted.for_each([&](int slot) {
-    const SlotRow row = ports_.board->row(slot);
+    const ShimReport::Slot said = report_->slot(slot);
+    const SlotRow& row = said.row;
     resp::array(out, 8);
     resp::integer(out, slot);
     resp::bulk(out, phase_name(row.phase));
-    const bool known = row.phase != SlotPhase::kOutside && row.phase != SlotPhase::kDoubt;
-    resp::bulk(out, known ? ports_.board->owner(row.phase).text() : "");
+    resp::bulk(out, said.owner);
     resp::integer(out, static_cast<int64_t>(row.epoch));
     resp::integer(out, row.pause_us);
     resp::integer(out, row.held);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy_shim/control/cutover_runner.h"
+#include "proxy_shim/control/shim_report.h"
 
 namespace sf {
 
@@ -16,7 +17,7 @@ class AdminCommands {
   // Gets one whole RESP reply; called once, on any thread.
   using Answer = std::function<void(std::string)>;
 
-  AdminCommands(const RunPorts& ports, CutoverRunner* runner, std::string run_id);
+  AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report);
 
   // `argv` is a request after authentication, `peer` who sent it (for the audit log).
   void run(const std::vector<std::string>& argv, const std::string& peer, Answer answer);
@@ -57,7 +58,7 @@ class AdminCommands {
 
   const RunPorts ports_;
   CutoverRunner* const runner_;
-  const std::string run_id_;
+  const ShimReport* const report_;
 };
 
 }  // namespace sf

@@ -6,6 +6,7 @@
 #include "common/net/uv_loop.h"
 #include "common/resp/encoder.h"
 #include "common/resp/request_parser.h"
+#include "proxy_shim/control/http_tunnel.h"
 
 namespace sf {
 namespace {
@@ -24,6 +25,16 @@ class AdminServer::Session : public StreamHandler {
   void begin(std::unique_ptr<Stream> stream) { stream_ = std::move(stream); }
 
   size_t on_data(std::string_view unread) override {
+    if (tunnel_) {
+      tunnel_->forward(unread);
+      return unread.size();
+    }
+    if (fresh_ && server_->pages_port_ != 0) {
+      const HttpTunnel::Verdict verdict = HttpTunnel::looks_like_http(unread);
+      if (verdict == HttpTunnel::Verdict::kNeedMore) return 0;
+      fresh_ = false;
+      if (verdict == HttpTunnel::Verdict::kYes) return begin_tunnel(unread);
+    }
     size_t used = 0;
     while (!busy_ && used < unread.size()) {
       Request request;
@@ -42,6 +53,9 @@ class AdminServer::Session : public StreamHandler {
     return used;
   }
 
+  void on_drained() override {
+    if (tunnel_) tunnel_->client_drained();
+  }
   void on_closed(const Status&) override { server_->forget(id_); }
 
   // Loop's thread.
@@ -52,6 +66,15 @@ class AdminServer::Session : public StreamHandler {
   }
 
  private:
+  size_t begin_tunnel(std::string_view unread) {
+    tunnel_ = std::make_unique<HttpTunnel>(*server_->loop_, server_->pages_port_, *stream_, [this] {
+      stream_->close_after_flush();
+      server_->forget(id_);
+    });
+    tunnel_->forward(unread);
+    return unread.size();
+  }
+
   void handle(std::vector<std::string> argv) {
     if (equals_ignore_case(argv[0], "AUTH")) return authenticate(argv);
     if (!server_->options_.password.empty() && !authenticated_) {
@@ -94,12 +117,17 @@ class AdminServer::Session : public StreamHandler {
   const uint64_t id_;
   RequestParser parser_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<HttpTunnel> tunnel_;  // uses stream_
+  bool fresh_ = true;                   // nothing has come in yet
   bool authenticated_ = false;
   bool busy_ = false;
 };
 
-AdminServer::AdminServer(AdminOptions options, AdminCommands* commands, Log log)
-    : options_(std::move(options)), commands_(commands), log_(std::move(log)) {}
+AdminServer::AdminServer(AdminOptions options, AdminCommands* commands, int pages_port, Log log)
+    : options_(std::move(options)),
+      commands_(commands),
+      pages_port_(pages_port),
+      log_(std::move(log)) {}
 
 AdminServer::~AdminServer() {
   stop();

@@ -1,5 +1,6 @@
 // The admin port: RESP, one loop thread of its own, a password if one is set. A command that takes
-// long holds up its own connection only.
+// long holds up its own connection only. A connection whose first line is an HTTP request is handed
+// on to the pages (admin_pages.h).
 #pragma once
 
 #include <functional>
@@ -24,7 +25,8 @@ struct AdminOptions {
 
 class AdminServer {
  public:
-  AdminServer(AdminOptions options, AdminCommands* commands, Log log);
+  // `pages_port`: where HTTP is answered, on the loopback address; 0: nowhere.
+  AdminServer(AdminOptions options, AdminCommands* commands, int pages_port, Log log);
   ~AdminServer();  // stops
 
   Status start();
@@ -38,6 +40,7 @@ class AdminServer {
 
   const AdminOptions options_;
   AdminCommands* const commands_;
+  const int pages_port_;
   const Log log_;
   int port_ = 0;
   std::unique_ptr<Loop> loop_;

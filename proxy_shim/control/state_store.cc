@@ -307,6 +307,9 @@ Status StateStore::write(rocksdb::WriteBatch& batch, bool sync, const std::strin
   if (status && !audit_line.empty() && audit_fd_ >= 0) {
     [[maybe_unused]] const ssize_t n = ::write(audit_fd_, audit_line.data(), audit_line.size());
   }
+  if (status && !audit_line.empty() && on_entry_) {
+    on_entry_(next_entry_ - 1, audit_line.substr(0, audit_line.size() - 1));
+  }
   return status;
 }
 

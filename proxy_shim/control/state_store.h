@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,6 +79,11 @@ class StateStore : public DriverNotes {
   // Adds "n", "wall_ms" and "time". Not synced unless told; never fails the caller's work.
   void audit(const nlohmann::json& entry);
   Status audit_synced(const nlohmann::json& entry);
+  // Called with each entry that was written (its number, its line), on the writer's thread, inside
+  // the store's lock: quick, and it does not call back. Before any other thread uses the store.
+  void on_entry(std::function<void(uint64_t number, const std::string& line)> fn) {
+    on_entry_ = std::move(fn);
+  }
 
   std::optional<std::string> note(const std::string& key) const override;
   Status put_note(const std::string& key, const std::string& value) override;
@@ -106,6 +112,7 @@ class StateStore : public DriverNotes {
   uint64_t epoch_ = 0;
   RunLock lock_;
   uint64_t next_entry_ = 1;
+  std::function<void(uint64_t, const std::string&)> on_entry_;
   int audit_fd_ = -1;
 };
 

@@ -20,10 +20,11 @@ struct AdminRig {
     options.state_dir = dir.path();
     options.attempts_max = 1;
     runner = std::make_unique<CutoverRunner>(ports, options);
-    commands = std::make_unique<AdminCommands>(ports, runner.get(), "0123");
+    report = std::make_unique<ShimReport>(ports, "0123");
+    commands = std::make_unique<AdminCommands>(ports, runner.get(), report.get());
     AdminOptions admin;
     admin.password = password;
-    server = std::make_unique<AdminServer>(admin, commands.get(), Log());
+    server = std::make_unique<AdminServer>(admin, commands.get(), 0, Log());
     REQUIRE(server->start().is_ok());
     runner->start();
   }
@@ -43,6 +44,7 @@ struct AdminRig {
   PauseStats stats;
   RunPorts ports;
   std::unique_ptr<CutoverRunner> runner;
+  std::unique_ptr<ShimReport> report;
   std::unique_ptr<AdminCommands> commands;
   std::unique_ptr<AdminServer> server;
 };
@@ -100,7 +102,7 @@ TEST_CASE("admin port: a port in use is one sentence") {
   AdminRig rig;
   AdminOptions options;
   options.port = rig.server->port();
-  AdminServer second(options, rig.commands.get(), Log());
+  AdminServer second(options, rig.commands.get(), 0, Log());
   const Status status = second.start();
   CHECK(!status.is_ok());
   CHECK(status.text().find(std::to_string(options.port)) != std::string::npos);

@@ -228,7 +228,8 @@ TEST_CASE("stop takes a running attempt back and answers what is queued") {
 
 TEST_CASE("admin commands: shapes, refusals, the run lock") {
   Rig rig;
-  AdminCommands commands(rig.ports, rig.runner.get(), "0123");
+  const ShimReport report(rig.ports, "0123");
+  AdminCommands commands(rig.ports, rig.runner.get(), &report);
   const auto ask = [&](std::vector<std::string> argv) {
     std::promise<std::string> out;
     commands.run(argv, "test", [&](std::string reply) { out.set_value(std::move(reply)); });

@@ -1,0 +1,68 @@
+#include "proxy_shim/control/shim_report.h"
+
+#include "common/base/strings.h"
+
+namespace sf {
+
+ShimReport::ShimReport(const RunPorts& ports, std::string run_id)
+    : ports_(ports), run_id_(std::move(run_id)) {}
+
+std::vector<ShimReport::Field> ShimReport::status() const {
+  const MovePlan& plan = *ports_.plan;
+  const RunLock lock = ports_.store->run_lock();
+  const DataPlaneStats data = ports_.plane->stats();
+  const PauseSummary pauses = ports_.stats->summary();
+  return {
+      {"plan", plan.id},
+      {"run_id", run_id_},
+      {"epoch", static_cast<int64_t>(ports_.store->epoch())},
+      {"unit", std::string(unit_text(plan.unit))},
+      {"kind", std::string(ports_.driver->kind())},
+      {"slots", plan.slots.text()},
+      {"old", plan.old_side.master.text()},
+      {"new", plan.new_side.master.text()},
+      {"stay", plan.stay.text()},
+      {"old_count", count(SlotPhase::kOld)},
+      {"hold", count(SlotPhase::kHold) + count(SlotPhase::kBarrier)},
+      {"promote", count(SlotPhase::kPromote)},
+      {"new_count", count(SlotPhase::kNew)},
+      {"final", count(SlotPhase::kFinal)},
+      {"doubt", count(SlotPhase::kDoubt)},
+      {"permit_ms_left", ports_.permits->ms_left(plan.slots)},
+      {"lock_owner", lock.owner},
+      {"lock_epoch", static_cast<int64_t>(lock.epoch)},
+      {"auto", ports_.board->automatic().text()},
+      {"clients", data.clients},
+      {"requests", data.requests},
+      {"held", data.held_now},
+      {"inflight", data.inflight},
+      {"cutovers", pauses.cutovers},
+      {"pause_p50_us", pauses.pause_p50_us},
+      {"pause_p99_us", pauses.pause_p99_us},
+      {"pause_max_us", pauses.pause_max_us},
+      {"sync_p99_us", pauses.sync_p99_us},
+      {"last_error", pauses.last_error},
+  };
+}
+
+ShimReport::Slot ShimReport::slot(int slot) const {
+  Slot out{ports_.board->row(slot), ""};
+  const SlotPhase phase = out.row.phase;
+  const bool known = phase != SlotPhase::kOutside && phase != SlotPhase::kDoubt;
+  if (known) out.owner = ports_.board->owner(phase).text();
+  return out;
+}
+
+std::string ShimReport::unwell() const {
+  const SlotSet doubt = ports_.board->in_phase(SlotPhase::kDoubt);
+  if (!doubt.empty()) return cat("slots ", doubt.text(), " are in DOUBT: SHIM SLOTS says why");
+  for (const PairSide side : {PairSide::kOld, PairSide::kNew}) {
+    if (ports_.board->writes_stopped(side)) {
+      return cat("writes to the ", side == PairSide::kOld ? "old" : "new",
+                 " side are refused: its master is not the one of the plan");
+    }
+  }
+  return {};
+}
+
+}  // namespace sf

@@ -34,6 +34,10 @@ Status refuse_strays(const CodisTopology& topology, const SlotSet& slots,
   return Status::ok();
 }
 
+std::set<int> plan_groups(const MovePlan& plan) {
+  return {plan.source_group, plan.target_group, plan.shim_group};
+}
+
 }  // namespace
 
 Result<std::string> make_shim_group(MoveContext& context) {
@@ -113,6 +117,10 @@ Result<std::string> read_back_until(MoveContext& context, std::string_view step,
     if (found->ok()) return cat(expected.size(), " slots on ", found->proxies, " proxies");
     text = found->text;
     if (attempt % kAssignAgainEvery == 0) {
+      // An assign over a migration that somebody began meanwhile would drop it, and the keys that
+      // are still at its source with it (trap 6).
+      const Status strays = refuse_strays(*topology, found->wrong, plan_groups(context.plan));
+      if (!strays) return strays;
       std::map<int, SlotSet> again;
       for (const auto& [slot, group] : groups) {
         if (found->wrong.contains(slot)) again[group].add(slot);

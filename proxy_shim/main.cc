@@ -30,6 +30,8 @@ std::vector<SettingSpec> specs() {
        0, 0},
       {"plan", "", "the plan file of the move", Kind::kText, 0, 0},
       {"init", "no", "first start for this plan: no record is there yet", Kind::kFlag, 0, 0},
+      {"adopt", "no", "the plan file was changed on purpose: addresses, passwords, more slots",
+       Kind::kFlag, 0, 0},
       {"log", "", "log file; standard error by default", Kind::kText, 0, 0},
       {"log-level", "info", "debug, info, warning or error", Kind::kText, 0, 0},
       {"backend-timeout", "10000", "milliseconds a server has for an answer", Kind::kInteger, 1,
@@ -65,6 +67,7 @@ ShimOptions options_of(const Settings& settings, const MovePlan& plan) {
   out.dir = settings.text("dir");
   out.plan_file = settings.text("plan");
   out.init = settings.flag("init");
+  out.adopt = settings.flag("adopt");
   out.backend_wait_ms = settings.integer("backend-wait");
   out.drain_ms = settings.integer("drain");
   return out;
@@ -119,7 +122,7 @@ int run(int argc, char** argv) {
   if (!started) return complain(started);
   print_ready("slotferry-shim",
               cat(settings.text("bind"), ":", shim.port(), ", admin ", settings.text("admin-bind"),
-                  ":", shim.admin_port(), ", plan ", shim.plan().id));
+                  ":", shim.admin_port(), ", plan ", shim.plan_id()));
   stop.wait();
   shim.stop();
   return 0;

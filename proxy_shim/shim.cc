@@ -10,10 +10,56 @@ namespace sf {
 namespace {
 
 constexpr int kFolderFormat = 1;
-constexpr int64_t kConnectMs = 1'000;
-constexpr int64_t kAskMs = 2'000;
 constexpr int64_t kRedialMs = 100;
-constexpr int kVerdictsTold = 5;  // of a start, in the log; all stand in SHIM SLOTS
+
+// What a changed plan may not change: where the move goes, and what the processes were started
+// with.
+Status check_change(const MovePlan& before, const MovePlan& now) {
+  const auto refuse = [](const char* key, const std::string& was, const std::string& is) {
+    return Status::refused(cat("plan key ", key, " was ", was, " and is ", is,
+                               " now: addresses, passwords and more slots can be taken over, this "
+                               "cannot"));
+  };
+  if (before.id != now.id) return refuse("plan", before.id, now.id);
+  if (before.unit != now.unit) {
+    return refuse("unit", std::string(unit_text(before.unit)), std::string(unit_text(now.unit)));
+  }
+  if (before.old_side.kind != now.old_side.kind) {
+    return refuse("old.kind", std::string(kind_text(before.old_side.kind)),
+                  std::string(kind_text(now.old_side.kind)));
+  }
+  const std::tuple<const char*, int, int> groups[] = {
+      {"source_group", before.source_group, now.source_group},
+      {"target_group", before.target_group, now.target_group},
+      {"shim_group", before.shim_group, now.shim_group}};
+  for (const auto& [key, was, is] : groups) {
+    if (was != is) return refuse(key, std::to_string(was), std::to_string(is));
+  }
+  return Status::ok();
+}
+
+std::string changes_between(const MovePlan& before, const MovePlan& now) {
+  std::string out;
+  const auto say = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  const auto side = [&](const char* name, const PlanSide& was, const PlanSide& is) {
+    if (!(was.master == is.master)) {
+      say(cat(name, " master ", was.master.text(), " -> ", is.master.text()));
+    }
+    if (was.password != is.password) say(cat(name, " password"));
+  };
+  side("old", before.old_side, now.old_side);
+  side("new", before.new_side, now.new_side);
+  if (!(before.slots == now.slots))
+    say(cat("slots ", before.slots.text(), " -> ", now.slots.text()));
+  if (!(before.stay == now.stay)) say(cat("stay ", before.stay.text(), " -> ", now.stay.text()));
+  if (before.max_pause_ms != now.max_pause_ms) {
+    say(cat("max_pause_ms ", before.max_pause_ms, " -> ", now.max_pause_ms));
+  }
+  if (before.hold_share_percent != now.hold_share_percent) {
+    say(cat("hold_share_percent ", before.hold_share_percent, " -> ", now.hold_share_percent));
+  }
+  return out.empty() ? "nothing that matters here; everything was judged anew" : out;
+}
 
 }  // namespace
 
@@ -26,116 +72,82 @@ Shim::~Shim() {
   stop();
 }
 
+std::shared_ptr<MoveControl> Shim::control() const {
+  const std::lock_guard lock(control_mutex_);
+  return control_;
+}
+
+void Shim::set_control(std::shared_ptr<MoveControl> control) {
+  const std::lock_guard lock(control_mutex_);
+  control_.swap(control);
+}
+
 Status Shim::start() {
   Result<MovePlan> plan = MovePlan::load(options_.plan_file);
   if (!plan) return plan.status();
-  plan_ = std::move(*plan);
-  Status status = open_state();
-  if (status) status = reach_servers();
-  if (status) status = settle();
+  plan_id_ = plan->id;
+  Status status = open_state(*plan);
+  if (status) plane_ = make_data_plane(options_.data, log_.tagged("data"));
+  if (status) status = reach_servers(*plan);
+  if (status) status = control_->settle();
   if (status) status = serve();
   return status;
 }
 
-Status Shim::open_state() {
+Status Shim::open_state(const MovePlan& plan) {
   Result<std::unique_ptr<StateFolder>> folder =
       StateFolder::open(options_.dir, "slotferry-shim", kFolderFormat);
   if (!folder) return folder.status();
   folder_ = std::move(*folder);
   Result<std::unique_ptr<StateStore>> store =
-      StateStore::open(options_.dir, plan_, options_.init, &clock_);
+      StateStore::open(options_.dir, plan, options_.init, &clock_, options_.adopt);
   if (!store) return store.status();
   store_ = std::move(*store);
   store_->on_entry([this](uint64_t n, const std::string& line) { feed_.publish(n, line); });
   return Status::ok();
 }
 
-Status Shim::reach_servers() {
-  const std::string name = "slotferry-shim-" + run_id_.substr(0, 8);
+Status Shim::reach_servers(const MovePlan& plan) {
   const int64_t deadline = clock_.mono_us() + (options_.init ? 0 : options_.backend_wait_ms * 1000);
   for (;;) {
-    Result<std::unique_ptr<BackendDriver>> driver =
-        make_driver(plan_, store_.get(), &clock_, name, kConnectMs);
-    if (driver) {
-      driver_ = std::move(*driver);
+    auto control = MoveControl::reach(
+        plan, {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this});
+    if (control) {
+      set_control(std::move(*control));
       return Status::ok();
     }
-    const bool may_come =
-        driver.status().code() == Code::kUnavailable || driver.status().code() == Code::kTimeout;
-    if (!may_come || clock_.mono_us() >= deadline) return driver.status();
+    const Code code = control.status().code();
+    const bool may_come = code == Code::kUnavailable || code == Code::kTimeout;
+    if (!may_come || clock_.mono_us() >= deadline) return control.status();
     // Nothing tells when a server comes up; asking again is all there is.
     std::this_thread::sleep_for(std::chrono::milliseconds(kRedialMs));
   }
 }
 
-Status Shim::settle() {
-  Result<StartVerdicts> verdicts = settle_at_start(plan_, *store_, *driver_, kAskMs, log_);
-  if (!verdicts) return verdicts.status();
-  verdicts_ = std::move(*verdicts);
-  board_ = std::make_unique<SlotBoard>(plan_);
-  bool mark_owed = false;
-  int told = 0;
-  for (const auto& [slot, verdict] : verdicts_.slots) {
-    const SlotRecord record = store_->record(slot);
-    board_->set_phase(SlotSet::of(slot), verdict.phase, record.epoch, verdict.text);
-    if (!verdict.text.empty() && ++told <= kVerdictsTold) log_.warning(verdict.text);
-    mark_owed = mark_owed || verdict.debts.mark;
-  }
-  if (told > kVerdictsTold) {
-    log_.warning(cat("the same or another thing is to be said of ", told - kVerdictsTold,
-                     " more slots: SHIM SLOTS"));
-  }
-  // Without its marker the new side takes no client write.
-  return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed);
-}
-
-void Shim::make_runner() {
-  ports_ = {&plan_,       store_.get(), board_.get(), permits_.get(),        driver_.get(),
-            plane_.get(), &stats_,      &clock_,      log_.tagged("cutover")};
-  RunnerOptions options;
-  options.max_pause_ms = plan_.max_pause_ms;
-  options.hold_share_percent = plan_.hold_share_percent;
-  options.state_dir = options_.dir;
-  runner_ = std::make_unique<CutoverRunner>(ports_, options);
-  SlotSet done;
-  for (const auto& [slot, verdict] : verdicts_.slots) {
-    const CutoverMachine::Debts& debts = verdict.debts;
-    if (done.contains(slot) || !(debts.follow || debts.unfence || debts.mark || debts.link))
-      continue;
-    const SlotSet unit = plan_.unit == CutUnit::kPlan ? plan_.slots : SlotSet::of(slot);
-    runner_->owe(unit, debts, verdicts_.epoch);
-    done.add(unit);
-  }
-}
-
 Status Shim::serve() {
-  permits_ = std::make_unique<Permits>(&clock_);
-  plane_ = make_data_plane(options_.data, log_.tagged("data"));
-  make_runner();
-  plane_->on_hold_overflow([this] { runner_->interrupt("too much was held"); });
-  Result<std::unique_ptr<BackendDriver>> second =
-      make_driver(plan_, store_.get(), &clock_, "slotferry-shim-monitor", kConnectMs);
-  if (!second) return second.status();
-  monitor_ = std::make_unique<BackendMonitor>(
-      plan_, std::move(*second), board_.get(), plane_.get(), store_.get(),
-      [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
-      log_.tagged("monitor"));
+  plane_->on_hold_overflow([this] { control()->interrupt("too much was held"); });
   // Facts before the first client: a dashboard's first INFO must be answered sensibly.
-  monitor_->round();
-  Status status = plane_->start(board_->make_table());
+  control_->look();
+  Status status = plane_->start(control_->make_table());
   if (!status) return status;
-  board_->attach(plane_.get());
-  report_ = std::make_unique<ShimReport>(ports_, run_id_);
-  pages_ = std::make_unique<AdminPages>(report_.get(), &feed_, options_.admin.password);
+  pages_ = std::make_unique<AdminPages>(
+      [this] {
+        auto now = control();
+        return std::shared_ptr<const ShimReport>(now, &now->report());
+      },
+      &feed_, options_.admin.password);
   status = pages_->start();
   if (!status) return status;
-  commands_ = std::make_unique<AdminCommands>(ports_, runner_.get(), report_.get());
-  admin_ = std::make_unique<AdminServer>(options_.admin, commands_.get(), pages_->port(),
-                                         log_.tagged("admin"));
+  admin_ = std::make_unique<AdminServer>(
+      options_.admin,
+      [this] {
+        auto now = control();
+        return std::shared_ptr<AdminCommands>(now, &now->commands());
+      },
+      pages_->port(), log_.tagged("admin"));
   status = admin_->start();
   if (!status) return status;
-  runner_->start();
-  monitor_->start();
+  control_->begin();
   store_->audit({{"what", "shim serves"},
                  {"run_id", run_id_},
                  {"port", plane_->port()},
@@ -143,18 +155,74 @@ Status Shim::serve() {
   return Status::ok();
 }
 
+// ---- a changed plan
+
+Status Shim::reload(const std::string& from, std::function<void(Result<std::string>)> done) {
+  const std::lock_guard lock(reload_mutex_);
+  if (stopping_) return Status::refused("the shim stops");
+  if (reloading_.exchange(true)) return Status::refused("a changed plan is being taken over");
+  if (reloader_.joinable()) reloader_.join();  // it has said that it ended, as its last deed
+  reloader_ = std::thread([this, from, done = std::move(done)] {
+    Result<std::string> changes = take_over(from);
+    if (!changes) {
+      log_.warning(cat("the plan was not taken over: ", changes.status().text()));
+      store_->audit(
+          {{"what", "reload refused"}, {"from", from}, {"text", changes.status().text()}});
+    }
+    reloading_ = false;
+    done(std::move(changes));
+  });
+  return Status::ok();
+}
+
+Result<std::string> Shim::take_over(const std::string& from) {
+  const std::shared_ptr<MoveControl> before = control();
+  Result<MovePlan> plan = MovePlan::load(options_.plan_file);
+  if (!plan) return plan.status();
+  Status status = check_change(before->plan(), *plan);
+  if (!status) return status;
+  auto reached = MoveControl::reach(
+      *plan, {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this});
+  if (!reached) return reached.status();
+  const std::shared_ptr<MoveControl> after = std::move(*reached);
+  before->stop();
+  status = store_->adopt_plan(*plan);
+  if (status) status = after->settle();
+  if (status) {
+    after->inherit(*before);
+    after->look();
+    set_control(after);
+    after->begin();
+    // The workers go by the former table until they have this one.
+    status = after->take_over();
+  } else if (const Status back = store_->adopt_plan(before->plan()); !back) {
+    log_.error(cat("the record keeps the plan that was not taken over: ", back.text()));
+  }
+  if (!status) {
+    if (control() == before) before->begin();
+    return status;
+  }
+  const std::string changes = changes_between(before->plan(), *plan);
+  log_.info(cat("plan taken over: ", changes));
+  store_->audit({{"what", "plan reloaded"}, {"from", from}, {"changes", changes}});
+  return changes;
+}
+
 void Shim::stop() {
-  if (monitor_) monitor_->stop();
-  if (runner_) runner_->stop();
+  {
+    const std::lock_guard lock(reload_mutex_);
+    stopping_ = true;
+  }
+  if (reloader_.joinable()) reloader_.join();
+  const auto now = control();
+  if (now) now->stop();
   if (plane_) plane_->shut_down(options_.drain_ms);
   if (pages_) pages_->stop();
   if (admin_) admin_->stop();
   if (admin_ && store_) store_->audit({{"what", "shim stops"}, {"run_id", run_id_}});
   admin_.reset();
   pages_.reset();
-  commands_.reset();
-  monitor_.reset();
-  runner_.reset();
+  set_control(nullptr);
   plane_.reset();
 }
 

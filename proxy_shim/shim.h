@@ -1,22 +1,22 @@
-// The whole shim, wired: store, drivers, board, data plane, cutover runner, monitor, admin port.
-// Owns them all and knows the order in which they start and stop. Main thread.
+// The whole shim, wired: store, data plane, admin port, and the control half of the plan as it is
+// now. Owns them all and knows the order in which they start and stop. Main thread, but for
+// reload().
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "common/base/clock.h"
 #include "common/ops/log.h"
 #include "common/ops/process.h"
 #include "common/slots/move_plan.h"
-#include "proxy_shim/control/admin_commands.h"
 #include "proxy_shim/control/admin_pages.h"
 #include "proxy_shim/control/admin_server.h"
-#include "proxy_shim/control/backend_monitor.h"
-#include "proxy_shim/control/cutover_runner.h"
-#include "proxy_shim/control/permits.h"
-#include "proxy_shim/control/slot_board.h"
-#include "proxy_shim/control/startup.h"
+#include "proxy_shim/control/move_control.h"
+#include "proxy_shim/control/plan_reloader.h"
 #include "proxy_shim/control/state_store.h"
 #include "proxy_shim/data/data_plane.h"
 
@@ -28,15 +28,16 @@ struct ShimOptions {
   std::string dir;
   std::string plan_file;
   bool init = false;
+  bool adopt = false;  // the plan file may have changed since the last start
   int64_t backend_wait_ms =
       5'000;                 // how long a start waits for servers that are down; not with init
   int64_t drain_ms = 5'000;  // of a stop: for answers in flight
 };
 
-class Shim {
+class Shim : public PlanReloader {
  public:
   Shim(ShimOptions options, Log log);
-  ~Shim();
+  ~Shim() override;
 
   // Reads plan and record, settles with both servers, opens the listeners. An error is one
   // sentence; nothing is served then.
@@ -44,38 +45,39 @@ class Shim {
   // Takes a running attempt back, answers what is in flight, closes.
   void stop();
 
+  Status reload(const std::string& from, std::function<void(Result<std::string>)> done) override;
+  bool reloading() const override { return reloading_; }
+
   int port() const { return plane_->port(); }
   int admin_port() const { return admin_->port(); }
-  const MovePlan& plan() const { return plan_; }
+  const std::string& plan_id() const { return plan_id_; }
 
  private:
-  Status open_state();
-  Status reach_servers();
-  Status settle();
+  Status open_state(const MovePlan& plan);
+  Status reach_servers(const MovePlan& plan);
   Status serve();
-  void make_runner();
+  Result<std::string> take_over(const std::string& from);
+  std::shared_ptr<MoveControl> control() const;
+  void set_control(std::shared_ptr<MoveControl> control);
 
   ShimOptions options_;
   const Log log_;
   const SystemClock clock_;
   std::string run_id_;
-  MovePlan plan_;
-  RunPorts ports_;
+  std::string plan_id_;
   PauseStats stats_;
+  EventFeed feed_;
   std::unique_ptr<StateFolder> folder_;
   std::unique_ptr<StateStore> store_;
-  std::unique_ptr<BackendDriver> driver_;
-  std::unique_ptr<Permits> permits_;
-  std::unique_ptr<SlotBoard> board_;
-  StartVerdicts verdicts_;
   std::unique_ptr<DataPlane> plane_;
-  std::unique_ptr<CutoverRunner> runner_;
-  std::unique_ptr<BackendMonitor> monitor_;
-  std::unique_ptr<ShimReport> report_;
-  EventFeed feed_;
+  mutable std::mutex control_mutex_;
+  std::shared_ptr<MoveControl> control_;
   std::unique_ptr<AdminPages> pages_;
-  std::unique_ptr<AdminCommands> commands_;
   std::unique_ptr<AdminServer> admin_;
+  std::atomic<bool> reloading_{false};
+  std::mutex reload_mutex_;  // the two below
+  bool stopping_ = false;
+  std::thread reloader_;
 };
 
 }  // namespace sf

@@ -23,8 +23,9 @@ std::string error_reply(const Status& status) {
 
 }  // namespace
 
-AdminCommands::AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report)
-    : ports_(ports), runner_(runner), report_(report) {}
+AdminCommands::AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report,
+                             PlanReloader* reloader)
+    : ports_(ports), runner_(runner), report_(report), reloader_(reloader) {}
 
 const std::vector<AdminCommands::Entry>& AdminCommands::table() {
   static const std::vector<Entry> entries = {
@@ -46,6 +47,8 @@ const std::vector<AdminCommands::Entry>& AdminCommands::table() {
        3, 3, true, &AdminCommands::automatic},
       {"FINAL", "FINAL <slots> -- they are about to be handed back; no cutover any more", 2, 2,
        true, &AdminCommands::final},
+      {"RELOAD", "RELOAD -- the plan file was changed: other addresses, passwords, more slots", 1,
+       1, true, &AdminCommands::reload},
       {"HELP", "HELP -- these lines", 1, 1, false, &AdminCommands::help},
   };
   return entries;
@@ -100,6 +103,10 @@ void AdminCommands::shim(Call& call) {
     if (!equals_ignore_case(entry.name, call.words[0])) continue;
     if (call.words.size() < entry.words_min || call.words.size() > entry.words_max) {
       return call.answer(error_reply(Status::invalid(cat("usage: SHIM ", entry.usage))));
+    }
+    if (entry.changes && reloader_ != nullptr && reloader_->reloading()) {
+      return call.answer(
+          error_reply(Status::refused("a changed plan is being taken over: say it again then")));
     }
     if (entry.changes) {
       std::string line;
@@ -264,13 +271,28 @@ void AdminCommands::final(Call& call) {
   call.answer(status ? ok_reply() : error_reply(status));
 }
 
+void AdminCommands::reload(Call& call) {
+  if (reloader_ == nullptr) {
+    return call.answer(error_reply(Status::refused("this shim cannot reload its plan")));
+  }
+  const Answer answer = call.answer;
+  const Status begun = reloader_->reload(call.peer, [answer](const Result<std::string>& changes) {
+    if (!changes) return answer(error_reply(changes.status()));
+    std::string out;
+    resp::bulk(out, *changes);
+    answer(out);
+  });
+  if (!begun) call.answer(error_reply(begun));
+}
+
 void AdminCommands::help(Call& call) {
   std::string out;
   resp::array(out, table().size() + 1);
   for (const Entry& entry : table()) resp::bulk(out, cat("SHIM ", entry.usage));
-  resp::bulk(out,
-             "CUTOVER, ABORT, AUTO and FINAL take AS <owner> <epoch> at the end: only the run "
-             "lock's owner");
+  resp::bulk(
+      out,
+      "CUTOVER, ABORT, AUTO, FINAL and RELOAD take AS <owner> <epoch> at the end: only the run "
+      "lock's owner");
   call.answer(out);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy_shim/control/cutover_runner.h"
+#include "proxy_shim/control/plan_reloader.h"
 #include "proxy_shim/control/shim_report.h"
 
 namespace sf {
@@ -17,7 +18,9 @@ class AdminCommands {
   // Gets one whole RESP reply; called once, on any thread.
   using Answer = std::function<void(std::string)>;
 
-  AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report);
+  // `reloader` may be null: SHIM RELOAD is refused then.
+  AdminCommands(const RunPorts& ports, CutoverRunner* runner, const ShimReport* report,
+                PlanReloader* reloader = nullptr);
 
   // `argv` is a request after authentication, `peer` who sent it (for the audit log).
   void run(const std::vector<std::string>& argv, const std::string& peer, Answer answer);
@@ -54,11 +57,13 @@ class AdminCommands {
   void abort(Call& call);
   void automatic(Call& call);
   void final(Call& call);
+  void reload(Call& call);
   void help(Call& call);
 
   const RunPorts ports_;
   CutoverRunner* const runner_;
   const ShimReport* const report_;
+  PlanReloader* const reloader_;
 };
 
 }  // namespace sf

@@ -29,8 +29,8 @@ void say(httplib::Response& response, int code, const std::string& text) {
 
 }  // namespace
 
-AdminPages::AdminPages(const ShimReport* report, EventFeed* feed, std::string password)
-    : report_(report), feed_(feed), password_(std::move(password)) {}
+AdminPages::AdminPages(ReportNow report, EventFeed* feed, std::string password)
+    : report_(std::move(report)), feed_(feed), password_(std::move(password)) {}
 
 AdminPages::~AdminPages() {
   stop();
@@ -84,25 +84,27 @@ bool AdminPages::allowed(const httplib::Request& request) const {
 }
 
 void AdminPages::metrics(const httplib::Request&, httplib::Response& response) {
-  response.set_content(metrics_page(*report_), "text/plain; version=0.0.4; charset=utf-8");
+  response.set_content(metrics_page(*report_()), "text/plain; version=0.0.4; charset=utf-8");
 }
 
 void AdminPages::health(const httplib::Request&, httplib::Response& response) {
-  const std::string unwell = report_->unwell();
+  const std::string unwell = report_()->unwell();
   response.status = unwell.empty() ? 200 : 503;
   response.set_content(unwell.empty() ? "ok\n" : unwell + "\n", kTextType);
 }
 
 void AdminPages::status(const httplib::Request&, httplib::Response& response) {
+  const auto report = report_();
   Json out = Json::object();
-  for (const ShimReport::Field& field : report_->status()) {
+  for (const ShimReport::Field& field : report->status()) {
     std::visit([&](const auto& value) { out[field.name] = value; }, field.value);
   }
   response.set_content(dump(out), kJsonType);
 }
 
 void AdminPages::slots(const httplib::Request& request, httplib::Response& response) {
-  SlotSet wanted = report_->slots();
+  const auto report = report_();
+  SlotSet wanted = report->slots();
   if (request.has_param("slots")) {
     const Result<SlotSet> parsed = SlotSet::parse(request.get_param_value("slots"));
     if (!parsed) return say(response, 400, parsed.status().text());
@@ -110,7 +112,7 @@ void AdminPages::slots(const httplib::Request& request, httplib::Response& respo
   }
   Json rows = Json::array();
   wanted.for_each([&](int slot) {
-    const ShimReport::Slot said = report_->slot(slot);
+    const ShimReport::Slot said = report->slot(slot);
     rows.push_back({{"slot", slot},
                     {"state", phase_name(said.row.phase)},
                     {"owner", said.owner},
@@ -121,7 +123,7 @@ void AdminPages::slots(const httplib::Request& request, httplib::Response& respo
                     {"auto", said.row.automatic},
                     {"text", said.row.text}});
   });
-  response.set_content(dump({{"plan", report_->plan_id()}, {"slots", rows}}), kJsonType);
+  response.set_content(dump({{"plan", report->plan_id()}, {"slots", rows}}), kJsonType);
 }
 
 // Server-sent events (WHATWG HTML, 9.2): each entry of the audit log from now on, or behind the

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,8 +28,10 @@ class AdminPages {
  public:
   static constexpr int kWatchersMax = 16;  // of /api/v1/events at a time; more get 503
 
-  // Both outlive it.
-  AdminPages(const ShimReport* report, EventFeed* feed, std::string password);
+  // Asked at each request: another plan's control may have taken over.
+  using ReportNow = std::function<std::shared_ptr<const ShimReport>()>;
+  // `feed` outlives it.
+  AdminPages(ReportNow report, EventFeed* feed, std::string password);
   ~AdminPages();  // stops
 
   Status start();
@@ -46,7 +49,7 @@ class AdminPages {
   void slots(const httplib::Request& request, httplib::Response& response);
   void events(const httplib::Request& request, httplib::Response& response);
 
-  const ShimReport* const report_;
+  const ReportNow report_;
   EventFeed* const feed_;
   const std::string password_;
   std::atomic<int> watchers_{0};

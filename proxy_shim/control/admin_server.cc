@@ -92,7 +92,7 @@ class AdminServer::Session : public StreamHandler {
     stream_->pause_reading();
     AdminServer* server = server_;
     const uint64_t id = id_;
-    server_->commands_->run(argv, stream_->peer(), [server, id](std::string reply) {
+    server_->commands_()->run(argv, stream_->peer(), [server, id](std::string reply) {
       server->loop_->post([server, id, reply = std::move(reply)] {
         const auto found = server->sessions_.find(id);
         if (found != server->sessions_.end()) found->second->answered(reply);
@@ -123,9 +123,9 @@ class AdminServer::Session : public StreamHandler {
   bool busy_ = false;
 };
 
-AdminServer::AdminServer(AdminOptions options, AdminCommands* commands, int pages_port, Log log)
+AdminServer::AdminServer(AdminOptions options, CommandsNow commands, int pages_port, Log log)
     : options_(std::move(options)),
-      commands_(commands),
+      commands_(std::move(commands)),
       pages_port_(pages_port),
       log_(std::move(log)) {}
 

@@ -25,8 +25,10 @@ struct AdminOptions {
 
 class AdminServer {
  public:
+  // Asked at each command: another plan's control may have taken over.
+  using CommandsNow = std::function<std::shared_ptr<AdminCommands>()>;
   // `pages_port`: where HTTP is answered, on the loopback address; 0: nowhere.
-  AdminServer(AdminOptions options, AdminCommands* commands, int pages_port, Log log);
+  AdminServer(AdminOptions options, CommandsNow commands, int pages_port, Log log);
   ~AdminServer();  // stops
 
   Status start();
@@ -39,7 +41,7 @@ class AdminServer {
   void forget(uint64_t id);
 
   const AdminOptions options_;
-  AdminCommands* const commands_;
+  const CommandsNow commands_;
   const int pages_port_;
   const Log log_;
   int port_ = 0;

@@ -39,6 +39,7 @@ struct SlotReport {
   ReplPosition at;  // master: own history and last write; replica: followed history and applied
   Link link = Link::kNone;
   Fence fence = Fence::kNo;
+  std::optional<uint64_t> promoted = std::nullopt;  // new side: as BackendDriver::promoted
 };
 struct Survey {
   std::map<int, SlotReport> old_side;
@@ -111,6 +112,11 @@ class BackendDriver {
   // The epoch of the marker on the new side, 0 if there is none or the promote record is the
   // marker.
   virtual Result<uint64_t> marker(int64_t timeout_ms) = 0;
+  // The epoch of each slot's promote by this plan on the new side, 0 if there is none. Empty: this
+  // kind keeps no such record (it has marker()).
+  virtual Result<std::map<int, uint64_t>> promoted(const SlotSet&, int64_t) {
+    return std::map<int, uint64_t>();
+  }
   // Restores what announce() and fence() set and neither unfence() nor the permanent fence governs.
   virtual Status release(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   virtual Status link_reverse(const CutAttempt& attempt, const ReplPosition& from,

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "proxy_shim/control/startup.h"
+
 namespace sf {
 namespace {
 
@@ -30,6 +32,10 @@ BackendMonitor::~BackendMonitor() {
 }
 
 void BackendMonitor::start() {
+  {
+    std::lock_guard guard(mutex_);
+    stopping_ = false;
+  }
   thread_ = std::thread([this] {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -99,6 +105,7 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
                    {"address", address(side)},
                    {"run_id", facts.run_id}});
     on_change_(cat("the ", side_name(side), " master has restarted"));
+    if (side == PairSide::kNew && !check_owner()) return;  // asked again in the next round
     state.run_id = facts.run_id;
   }
   const bool stop = must && !facts.is_master;
@@ -113,6 +120,30 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
   const Status status = board_->stop_writes(side, SlotBoard::Reason::kIdentity, stop);
   if (!status) log_.error(status.text());
   if (stop) on_change_(text);
+}
+
+// A server that comes up empty at the owner's address must not be taken for the owner.
+bool BackendMonitor::check_owner() {
+  SlotSet owned = board_->in_phase(SlotPhase::kNew);
+  owned.add(board_->in_phase(SlotPhase::kFinal));
+  if (owned.empty()) return true;
+  const Result<std::map<int, uint64_t>> promoted = driver_->promoted(owned, kAskMs);
+  if (!promoted) return false;
+  SlotSet doubtful;
+  std::string why;
+  for (const auto& [slot, epoch] : *promoted) {
+    const std::string text = not_the_owner(store_->record(slot), epoch);
+    if (text.empty()) continue;
+    doubtful.add(slot);
+    why = text;
+  }
+  if (doubtful.empty()) return true;
+  log_.error(cat("slots ", doubtful.text(), ": ", why, "; their requests are refused"));
+  store_->audit({{"what", "owner in doubt"}, {"slots", doubtful.text()}, {"text", why}});
+  board_->set_text(doubtful, why);
+  const Status status = board_->publish(doubtful, SlotPhase::kDoubt);
+  if (!status) log_.error(status.text());
+  return true;
 }
 
 void BackendMonitor::look_at_lags() {

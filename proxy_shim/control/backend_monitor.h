@@ -30,7 +30,7 @@ class BackendMonitor {
                  std::function<void(std::string)> on_change, Log log);
   ~BackendMonitor();
 
-  void start();
+  void start();  // after stop() again, too
   void stop();
   void round();  // one look at both sides; start() does it each second
 
@@ -43,6 +43,9 @@ class BackendMonitor {
   void look(PairSide side, ServerFacts* facts);
   bool must_be_master(PairSide side) const;
   void judge(PairSide side, const ServerFacts& facts, bool must);
+  // After a restart: slots whose owner the new side is not any more are in DOUBT from here on.
+  // False: it did not say.
+  bool check_owner();
   void look_at_lags();
   void publish_facts(const ServerFacts& old_facts, const ServerFacts& new_facts);
   const std::string& address(PairSide side) const { return address_[side == PairSide::kNew]; }

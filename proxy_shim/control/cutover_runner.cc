@@ -32,6 +32,10 @@ void CutoverRunner::owe(const SlotSet& unit, const CutoverMachine::Debts& debts,
 }
 
 void CutoverRunner::start() {
+  {
+    std::lock_guard guard(mutex_);
+    stopping_ = false;
+  }
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -40,7 +44,7 @@ void CutoverRunner::stop() {
     std::lock_guard guard(mutex_);
     if (stopping_) return;
     stopping_ = true;
-    if (!running_.empty()) interrupts_.set("the shim is being stopped");
+    if (!running_.empty()) interrupts_.set("the shim stops, or takes a changed plan over");
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();

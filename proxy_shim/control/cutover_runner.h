@@ -45,7 +45,7 @@ class CutoverRunner {
 
   // Before start(): what the start-up left owed for a unit.
   void owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch);
-  void start();
+  void start();  // after stop() again, too
   // Takes a running attempt back if that is still possible, and ends the thread. Queued units are
   // answered as not started.
   void stop();

@@ -223,6 +223,24 @@ Result<NodeDriver::Reports> NodeDriver::positions(RespClient& client, const Slot
   return out;
 }
 
+Result<std::map<int, uint64_t>> NodeDriver::promoted(const SlotSet& slots, int64_t timeout_ms) {
+  Result<Reply> reply = new_.ask({"PKCLUSTER", "PROMOTED", slots.text(), plan_}, timeout_ms);
+  if (!reply) return reply.status();
+  std::map<int, uint64_t> out;
+  for (const Reply& row : reply->elements) {
+    if (row.elements.size() != 2 || !is_number(row.elements[0]) || !is_number(row.elements[1])) {
+      return Status::corrupt(
+          cat(new_address_.text(), " answers PKCLUSTER PROMOTED in an unknown shape"));
+    }
+    out[static_cast<int>(number_of(row.elements[0]))] = number_of(row.elements[1]);
+  }
+  if (out.size() != static_cast<size_t>(slots.size())) {
+    return Status::corrupt(cat(new_address_.text(), " says the promotes of ", out.size(), " of ",
+                               slots.size(), " slots"));
+  }
+  return out;
+}
+
 Result<Survey> NodeDriver::survey(const SlotSet& slots, int64_t timeout_ms) {
   Result<Reports> old_now = positions(old_, slots, timeout_ms);
   if (!old_now) return old_now.status();

@@ -39,6 +39,7 @@ class NodeDriver : public BackendDriver {
   Status follow_again(const CutAttempt& attempt, const ReplPosition& from,
                       int64_t timeout_ms) override;
   Status unfence(const CutAttempt& attempt, int64_t timeout_ms) override;
+  Result<std::map<int, uint64_t>> promoted(const SlotSet& slots, int64_t timeout_ms) override;
   Result<Survey> survey(const SlotSet& slots, int64_t timeout_ms) override;
   SyncState sync_state(const SlotSet& slots, int64_t timeout_ms) override;
   Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) override;

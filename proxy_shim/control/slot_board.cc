@@ -1,5 +1,7 @@
 #include "proxy_shim/control/slot_board.h"
 
+#include <algorithm>
+
 namespace sf {
 
 SlotBoard::SlotBoard(const MovePlan& plan) : plan_(plan) {
@@ -36,6 +38,11 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
 std::shared_ptr<const RouteTable> SlotBoard::make_table() {
   std::lock_guard guard(mutex_);
   return table_locked();
+}
+
+void SlotBoard::begin_above(uint64_t route_epoch) {
+  std::lock_guard guard(mutex_);
+  route_epoch_ = std::max(route_epoch_, route_epoch);
 }
 
 void SlotBoard::attach(DataPlane* plane) {

@@ -34,6 +34,8 @@ class SlotBoard {
   void set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch, const std::string& text);
   std::shared_ptr<const RouteTable> make_table();
   void attach(DataPlane* plane);
+  // Its tables' epochs are above this one: another board published before.
+  void begin_above(uint64_t route_epoch);
 
   // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
   Status publish(const SlotSet& slots, SlotPhase phase);

@@ -40,6 +40,9 @@ SlotVerdict judge_new(int slot, const SlotRecord& record, const SlotReport& old_
   if (!new_side.master) {
     return doubt(slot, "the record says the new side owns it, and there it is a replica");
   }
+  if (const std::string why = not_the_owner(record, new_side.promoted); !why.empty()) {
+    return doubt(slot, why);
+  }
   const bool closed = old_side.fence == SlotReport::Fence::kPermanent || !old_side.master;
   if (record.phase == SlotPhase::kNew && !closed && traits.exact_end &&
       old_side.at != record.proof) {
@@ -118,6 +121,18 @@ void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartV
 
 }  // namespace
 
+std::string not_the_owner(const SlotRecord& record, const std::optional<uint64_t>& promoted) {
+  if (!promoted || *promoted == record.epoch) return {};
+  if (*promoted > record.epoch) {
+    return cat("the record says the new side owns it since epoch ", record.epoch,
+               ", the server there was promoted in epoch ", *promoted,
+               ": the record is an older copy");
+  }
+  return cat(
+      "the record says the new side owns it since epoch ", record.epoch,
+      ", and the server there was not promoted then: it is another one, or has lost its data");
+}
+
 SlotVerdict judge_slot(int slot, const SlotRecord& record, const SlotReport& old_side,
                        const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
   return record.phase == SlotPhase::kOld
@@ -145,6 +160,9 @@ Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
   if (!status) return status;
   Result<Survey> survey = driver.survey(plan.slots, timeout_ms);
   if (!survey) return survey.status();
+  Result<std::map<int, uint64_t>> promoted = driver.promoted(plan.slots, timeout_ms);
+  if (!promoted) return promoted.status();
+  for (const auto& [slot, promote] : *promoted) survey->new_side[slot].promoted = promote;
   Result<uint64_t> marker = driver.marker(timeout_ms);
   if (!marker) return marker.status();
   StartVerdicts out;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/ops/log.h"
@@ -28,6 +29,10 @@ struct StartVerdicts {
 // plan than the record knows.
 Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
                                       BackendDriver& driver, int64_t timeout_ms, const Log& log);
+
+// The sentence why a new side with this promote record is not the one that owns the slot; "" if it
+// is, or its kind keeps none.
+std::string not_the_owner(const SlotRecord& record, const std::optional<uint64_t>& promoted);
 
 // The judgement of one slot, by its record and what both sides say; pure. `debts` name what must be
 // done about it now.

@@ -97,6 +97,16 @@ Status from_rocks(const rocksdb::Status& status, const std::string& dir) {
   return Status::io(cat(dir, ": ", status.ToString()));
 }
 
+std::string plan_record(const MovePlan& plan) {
+  return Json{{"format", kFormat},
+              {"plan", plan.id},
+              {"slots", plan.slots.text()},
+              {"stay", plan.stay.text()},
+              {"old", plan.old_side.master.text()},
+              {"new", plan.new_side.master.text()}}
+      .dump();
+}
+
 }  // namespace
 
 StateStore::StateStore(std::string dir, const Clock* clock) : dir_(std::move(dir)), clock_(clock) {}
@@ -106,7 +116,7 @@ StateStore::~StateStore() {
 }
 
 Result<std::unique_ptr<StateStore>> StateStore::open(const std::string& dir, const MovePlan& plan,
-                                                     bool init, const Clock* clock) {
+                                                     bool init, const Clock* clock, bool adopt) {
   std::unique_ptr<StateStore> store(new StateStore(dir, clock));
   const bool there = std::filesystem::exists(dir + "/state/CURRENT");
   if (!there && !init) {
@@ -130,6 +140,10 @@ Result<std::unique_ptr<StateStore>> StateStore::open(const std::string& dir, con
                                  plan.id, " from it, pass --init"));
   } else {
     status = from_rocks(found, dir);
+  }
+  if (status && adopt && !init) {
+    status = store->load_records();
+    if (status) status = store->adopt_locked(plan);
   }
   if (status) status = store->load(plan);
   if (status) status = store->open_audit_file();
@@ -159,13 +173,7 @@ Status StateStore::first_start(const MovePlan& plan) {
   rocksdb::WriteBatch batch;
   plan.slots.for_each([&](int slot) { batch.Put(slot_key(slot), record_text({})); });
   batch.Put("e", Json{{"epoch", 0}}.dump());
-  batch.Put("m", Json{{"format", kFormat},
-                      {"plan", plan.id},
-                      {"slots", plan.slots.text()},
-                      {"stay", plan.stay.text()},
-                      {"old", plan.old_side.master.text()},
-                      {"new", plan.new_side.master.text()}}
-                     .dump());
+  batch.Put("m", plan_record(plan));
   rocksdb::WriteOptions synced;
   synced.sync = true;
   return from_rocks(db_->Write(synced, &batch), dir_);
@@ -189,7 +197,8 @@ Status StateStore::check_plan(const MovePlan& plan, const Json& stored) const {
     if (was != value) {
       return Status::refused(cat("plan ", id, " was started with ", name, " ", was,
                                  " and the file now says ", value,
-                                 ": use the file it was started with"));
+                                 ": use the file it was started with, or, if the change is meant, "
+                                 "pass --adopt"));
     }
   }
   return Status::ok();
@@ -201,13 +210,17 @@ Status StateStore::load(const MovePlan& plan) {
   if (!found.ok()) return from_rocks(found, dir_);
   try {
     Status status = check_plan(plan, Json::parse(text, nullptr, false));
-    return status ? load_records(plan) : status;
+    if (status) status = load_records();
+    if (status && records_.size() != static_cast<size_t>(plan.slots.size())) {
+      status = from_rocks(rocksdb::Status::Corruption("records are missing"), dir_);
+    }
+    return status;
   } catch (const Json::exception& e) {
     return from_rocks(rocksdb::Status::Corruption(e.what()), dir_);
   }
 }
 
-Status StateStore::load_records(const MovePlan& plan) {
+Status StateStore::load_records() {
   const Status damaged = from_rocks(rocksdb::Status::Corruption("a record cannot be read"), dir_);
   std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
   bool epoch_seen = false;
@@ -231,7 +244,7 @@ Status StateStore::load_records(const MovePlan& plan) {
     }
   }
   if (!it->status().ok()) return from_rocks(it->status(), dir_);
-  if (!epoch_seen || records_.size() != static_cast<size_t>(plan.slots.size())) return damaged;
+  if (!epoch_seen) return damaged;
   return Status::ok();
 }
 
@@ -263,6 +276,57 @@ Status StateStore::open_audit_file() {
     return Status::io(cat(path, ": ", std::strerror(errno)));
   }
   return Status::ok();
+}
+
+Status StateStore::check_successor(const MovePlan& plan) const {
+  SlotSet known;
+  bool switched = false;
+  for (const auto& [slot, record] : records_) {
+    known.add(slot);
+    switched = switched || record.phase != SlotPhase::kOld;
+  }
+  SlotSet gone = known;
+  gone.remove(plan.slots);
+  if (!gone.empty()) {
+    return Status::refused(cat("slots ", gone.text(),
+                               " are not in the plan file any more, and the record of their owners "
+                               "is here: put them back; a move ends with FINAL and cleanup"));
+  }
+  if (plan.unit == CutUnit::kPlan && switched && !(known == plan.slots)) {
+    return Status::refused(cat("plan ", plan.id,
+                               " moves its slots as one unit, which was switched already: more "
+                               "slots need a plan of their own"));
+  }
+  return Status::ok();
+}
+
+Status StateStore::adopt_locked(const MovePlan& plan) {
+  std::string text;
+  const rocksdb::Status found = db_->Get(rocksdb::ReadOptions(), "m", &text);
+  if (!found.ok()) return from_rocks(found, dir_);
+  const Json stored = Json::parse(text, nullptr, false);
+  const std::string id = stored.is_object() ? stored.value("plan", std::string()) : std::string();
+  if (id != plan.id) {
+    return Status::refused(cat("the record is of plan ", id, ", the file is of plan ", plan.id));
+  }
+  Status status = check_successor(plan);
+  if (!status) return status;
+  rocksdb::WriteBatch batch;
+  std::map<int, SlotRecord> added;
+  plan.slots.for_each([&](int slot) {
+    if (records_.count(slot) == 0) added[slot] = {};
+  });
+  batch.Put("m", plan_record(plan));
+  const std::string line = add_entry(batch, {{"what", "plan adopted"},
+                                             {"old", plan.old_side.master.text()},
+                                             {"new", plan.new_side.master.text()},
+                                             {"slots", plan.slots.text()}});
+  return put_records(added, batch, true, line);
+}
+
+Status StateStore::adopt_plan(const MovePlan& plan) {
+  std::lock_guard guard(mutex_);
+  return adopt_locked(plan);
 }
 
 std::map<int, SlotRecord> StateStore::records() const {

@@ -52,9 +52,11 @@ struct RunLock {
 class StateStore : public DriverNotes {
  public:
   // `init`: the first start of this plan; refused if `dir` holds a record already. Without it,
-  // refused if there is none, it is another plan's, or it is damaged. `clock` outlives the store.
+  // refused if there is none, it is another plan's, or it is damaged. `adopt`: the plan may have
+  // changed as adopt_plan() allows. `clock` outlives the store.
   static Result<std::unique_ptr<StateStore>> open(const std::string& dir, const MovePlan& plan,
-                                                  bool init, const Clock* clock);
+                                                  bool init, const Clock* clock,
+                                                  bool adopt = false);
   ~StateStore() override;
 
   std::map<int, SlotRecord> records() const;  // of every slot of the plan that moves
@@ -71,6 +73,11 @@ class StateStore : public DriverNotes {
   Status set_final(const SlotSet& slots, const nlohmann::json& entry);  // synced
   Status set_marked(const SlotSet& slots);                              // not synced: asked again
   Status set_linked(const SlotSet& slots, bool linked);
+
+  // Synced: the plan as it is now, changed since the last start or reload. Refused, with a
+  // sentence, where the record does not allow it: another plan, slots taken away, slots added to a
+  // unit that was switched already. Slots that are new belong to the old side.
+  Status adopt_plan(const MovePlan& plan);
 
   RunLock run_lock() const;
   Result<RunLock> take_lock(const std::string& owner, bool force);  // synced
@@ -94,8 +101,11 @@ class StateStore : public DriverNotes {
   Status open_db(bool create);
   Status first_start(const MovePlan& plan);
   Status load(const MovePlan& plan);
-  Status load_records(const MovePlan& plan);
+  Status load_records();
   Status check_plan(const MovePlan& plan, const nlohmann::json& stored) const;
+  // With mutex_ held.
+  Status check_successor(const MovePlan& plan) const;
+  Status adopt_locked(const MovePlan& plan);
   Status open_audit_file();
   // All with mutex_ held.
   std::string add_entry(rocksdb::WriteBatch& batch, const nlohmann::json& entry);

@@ -62,15 +62,20 @@ SlotSet read_slots(ArgReader& args) {
   return slots ? *slots : SlotSet::of(0);
 }
 
+std::string read_plan_name(ArgReader& args) {
+  std::string plan(args.next());
+  bool fits =
+      !plan.empty() && plan.size() <= 64 && std::all_of(plan.begin(), plan.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '.' || c == ':' || c == '-';
+      });
+  if (!fits) args.fail("ERR a plan is 1 to 64 letters, digits, '_', '.', ':' or '-'");
+  return plan;
+}
+
 PlanEpoch read_plan(ArgReader& args) {
   PlanEpoch by;
-  by.plan = args.next();
-  bool fits = !by.plan.empty() && by.plan.size() <= 64 &&
-              std::all_of(by.plan.begin(), by.plan.end(), [](char c) {
-                return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '.' || c == ':' || c == '-';
-              });
-  if (!fits) args.fail("ERR a plan is 1 to 64 letters, digits, '_', '.', ':' or '-'");
+  by.plan = read_plan_name(args);
   by.epoch =
       static_cast<uint64_t>(args.next_int_in(1, INT64_MAX, "ERR an epoch is a positive integer"));
   return by;
@@ -243,6 +248,19 @@ void promote(CommandContext& ctx, ArgReader& args) {
   });
 }
 
+void promoted(CommandContext& ctx, ArgReader& args) {
+  SlotSet slots = read_slots(args);
+  std::string plan = read_plan_name(args);
+  if (!args.finish()) return reply_error(ctx.out, args.error());
+  const auto epochs = service_of(ctx).control().promoted(slots, plan);
+  resp::array(ctx.out, epochs.size());
+  for (const auto& [slot, epoch] : epochs) {
+    resp::array(ctx.out, 2);
+    resp::integer(ctx.out, slot);
+    resp::integer(ctx.out, static_cast<int64_t>(epoch));
+  }
+}
+
 void follow(CommandContext& ctx, ArgReader& args) {
   SlotSet slots = read_slots(args);
   PlanEpoch by = read_plan(args);
@@ -275,6 +293,7 @@ constexpr std::array kClusterVerbs = {
     Verb{"FENCE", fence},
     Verb{"UNFENCE", unfence},
     Verb{"PROMOTE", promote},
+    Verb{"PROMOTED", promoted},
     Verb{"FOLLOW", follow},
     Verb{"VERIFYREAD", verify_read},
 };

@@ -62,6 +62,9 @@ class SlotControl {
   Result<PromoteAnswer> promote(const SlotSet& slots, const PlanEpoch& by, const Position& from);
   Status follow(const SlotSet& slots, const PlanEpoch& by, const HostPort& master,
                 const Position& from);
+  // The epoch of each slot's last PROMOTE, here or on the master this node was a replica of, if it
+  // was `plan`'s; 0 if not, or if the slot follows somebody now.
+  std::map<int, uint64_t> promoted(const SlotSet& slots, const std::string& plan) const;
 
   // True: applied already. Else `done` is called (any thread, under the lock: must only post) when
   // it is; *waiter is for stop_waiting. kNoSpace: too many wait.

@@ -15,6 +15,16 @@ size_t at(int slot) {
 
 }  // namespace
 
+std::map<int, uint64_t> SlotControl::promoted(const SlotSet& slots, const std::string& plan) const {
+  const std::lock_guard lock(state_.mutex);
+  std::map<int, uint64_t> out;
+  for (int slot : slots.to_vector()) {
+    const SlotRecord& record = state_.records[at(slot)];
+    out[slot] = !record.followed && record.promote_plan == plan ? record.promote_epoch : 0;
+  }
+  return out;
+}
+
 Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch& by,
                                            const Position& from) {
   const std::lock_guard verb(verb_mutex_);

@@ -21,10 +21,11 @@ struct AdminRig {
     options.attempts_max = 1;
     runner = std::make_unique<CutoverRunner>(ports, options);
     report = std::make_unique<ShimReport>(ports, "0123");
-    commands = std::make_unique<AdminCommands>(ports, runner.get(), report.get());
+    commands = std::make_shared<AdminCommands>(ports, runner.get(), report.get());
     AdminOptions admin;
     admin.password = password;
-    server = std::make_unique<AdminServer>(admin, commands.get(), 0, Log());
+    server = std::make_unique<AdminServer>(
+        admin, [this] { return commands; }, 0, Log());
     REQUIRE(server->start().is_ok());
     runner->start();
   }
@@ -45,7 +46,7 @@ struct AdminRig {
   RunPorts ports;
   std::unique_ptr<CutoverRunner> runner;
   std::unique_ptr<ShimReport> report;
-  std::unique_ptr<AdminCommands> commands;
+  std::shared_ptr<AdminCommands> commands;
   std::unique_ptr<AdminServer> server;
 };
 
@@ -84,7 +85,7 @@ TEST_CASE("admin port: pipelines, inline lines, a client that goes away, garbage
   TestClient client(rig.server->port());
   client.send_raw("PING\r\nshim help\r\n*1\r\n$4\r\nPING\r\n");
   CHECK(reply_text(client.read()) == "+PONG");
-  CHECK(client.read().elements.size() == 11);
+  CHECK(client.read().elements.size() == 12);
   CHECK(reply_text(client.read()) == "+PONG");
   {
     TestClient gone(rig.server->port());
@@ -102,7 +103,8 @@ TEST_CASE("admin port: a port in use is one sentence") {
   AdminRig rig;
   AdminOptions options;
   options.port = rig.server->port();
-  AdminServer second(options, rig.commands.get(), 0, Log());
+  AdminServer second(
+      options, [&rig] { return rig.commands; }, 0, Log());
   const Status status = second.start();
   CHECK(!status.is_ok());
   CHECK(status.text().find(std::to_string(options.port)) != std::string::npos);

@@ -221,7 +221,7 @@ TEST_CASE("stop takes a running attempt back and answers what is queued") {
   rig.runner->stop();
   const auto results = done.get_future().get();
   CHECK(results.size() == 10);
-  CHECK(results[0].text.find("stopped") != std::string::npos);
+  CHECK(results[0].text.find("the shim stops") != std::string::npos);
   CHECK(rig.plane.phases().back() == "OLD");
   CHECK(rig.driver.count("unfence") == 1);
 }

@@ -66,6 +66,14 @@ TEST_CASE("I1: the record says new: what disagrees is DOUBT") {
         SlotPhase::kDoubt);
   CHECK(judge_slot(905, record, master({"h", 99}), master({"n", 5}), whole, 3).phase ==
         SlotPhase::kNew);
+  // I1: at the owner's address stands a server that was never promoted, or later than known.
+  SlotReport stranger = master({"n", 5});
+  stranger.promoted = 0;
+  CHECK(judge(replica({"n", 5}), stranger).phase == SlotPhase::kDoubt);
+  stranger.promoted = record.epoch + 1;
+  CHECK(judge(replica({"n", 5}), stranger).phase == SlotPhase::kDoubt);
+  stranger.promoted = record.epoch;
+  CHECK(judge(replica({"n", 5}), stranger).phase == SlotPhase::kNew);
   SlotRecord unmarked = record;
   unmarked.marked = false;
   CHECK(judge_slot(905, unmarked, master({"h", 10}), master({"n", 5}), whole, 0).debts.mark);

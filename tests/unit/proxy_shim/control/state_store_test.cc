@@ -113,6 +113,46 @@ TEST_CASE("DESIGN 6.6: no record, another plan's, a changed plan, --init over a 
   CHECK(StateStore::open(dir.path(), plan, false, &clock).status().code() == Code::kRefused);
 }
 
+TEST_CASE("I10: a changed plan is adopted only as far as the record allows, and for good") {
+  TempDir dir;
+  SystemClock clock;
+  MovePlan plan = test_plan();
+  const SlotSet before = plan.slots;
+  {
+    auto store = StateStore::open(dir.path(), plan, true, &clock);
+    plan.slots.remove(SlotSet::of(901));
+    CHECK((*store)->adopt_plan(plan).text().find("slots 901 are not in the plan file") !=
+          std::string::npos);
+    plan = test_plan();
+    plan.id = "p2";
+    CHECK((*store)->adopt_plan(plan).code() == Code::kRefused);
+    CHECK((*store)->records().size() == static_cast<size_t>(before.size()));
+  }
+  plan = test_plan();
+  CHECK(StateStore::open(dir.path(), plan, false, &clock).is_ok());
+  plan.slots.add(SlotSet::range(950, 959));
+  plan.old_side.master.port = 7009;
+  CHECK(StateStore::open(dir.path(), plan, false, &clock).status().text().find("--adopt") !=
+        std::string::npos);
+  {
+    auto store = StateStore::open(dir.path(), plan, false, &clock, true);
+    REQUIRE_MESSAGE(store.is_ok(), store.status().text());
+    CHECK((*store)->record(955).phase == SlotPhase::kOld);
+    SlotRecord record;
+    record.phase = SlotPhase::kNew;
+    record.epoch = 1;
+    CHECK((*store)->commit_owner(SlotSet::of(955), record, {{"what", "owner record"}}).is_ok());
+  }
+  auto store = StateStore::open(dir.path(), plan, false, &clock);
+  REQUIRE_MESSAGE(store.is_ok(), store.status().text());
+  CHECK((*store)->record(955).phase == SlotPhase::kNew);
+  CHECK(audit_of(dir.path())[0]["what"] == "plan adopted");
+  // A unit of all slots that was switched takes no more.
+  plan.unit = CutUnit::kPlan;
+  plan.slots.add(SlotSet::of(960));
+  CHECK((*store)->adopt_plan(plan).text().find("one unit") != std::string::npos);
+}
+
 TEST_CASE("DESIGN 6.6: a damaged record is an error, not an older state") {
   SystemClock clock;
   const MovePlan plan = test_plan();

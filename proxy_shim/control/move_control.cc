@@ -1,0 +1,96 @@
+#include "proxy_shim/control/move_control.h"
+
+namespace sf {
+namespace {
+
+constexpr int64_t kConnectMs = 1'000;
+constexpr int64_t kAskMs = 2'000;
+constexpr int kVerdictsTold = 5;  // in the log; all stand in SHIM SLOTS
+
+RunnerOptions runner_options(const MovePlan& plan, const std::string& state_dir) {
+  RunnerOptions out;
+  out.max_pause_ms = plan.max_pause_ms;
+  out.hold_share_percent = plan.hold_share_percent;
+  out.state_dir = state_dir;
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MoveControl>> MoveControl::reach(MovePlan plan, const ControlPorts& ports) {
+  const std::string name = "slotferry-shim-" + ports.run_id.substr(0, 8);
+  auto driver = make_driver(plan, ports.store, ports.clock, name, kConnectMs);
+  if (!driver) return driver.status();
+  auto second = make_driver(plan, ports.store, ports.clock, "slotferry-shim-monitor", kConnectMs);
+  if (!second) return second.status();
+  return std::unique_ptr<MoveControl>(
+      new MoveControl(std::move(plan), ports, std::move(*driver), std::move(*second)));
+}
+
+MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports,
+                         std::unique_ptr<BackendDriver> driver,
+                         std::unique_ptr<BackendDriver> for_monitor)
+    : plan_(std::move(plan)),
+      shared_(ports),
+      driver_(std::move(driver)),
+      permits_(std::make_unique<Permits>(ports.clock)),
+      board_(std::make_unique<SlotBoard>(plan_)),
+      ports_{&plan_,         ports.store,   board_.get(),
+             permits_.get(), driver_.get(), ports.plane,
+             ports.stats,    ports.clock,   ports.log.tagged("cutover")},
+      runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir))),
+      monitor_(std::make_unique<BackendMonitor>(
+          plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store,
+          [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
+          ports.log.tagged("monitor"))),
+      report_(ports_, ports.run_id),
+      commands_(ports_, runner_.get(), &report_, ports.reloader) {}
+
+MoveControl::~MoveControl() {
+  stop();
+}
+
+Status MoveControl::settle() {
+  Result<StartVerdicts> verdicts =
+      settle_at_start(plan_, *shared_.store, *driver_, kAskMs, shared_.log);
+  if (!verdicts) return verdicts.status();
+  bool mark_owed = false;
+  int told = 0;
+  SlotSet done;
+  for (const auto& [slot, verdict] : verdicts->slots) {
+    const SlotRecord record = shared_.store->record(slot);
+    board_->set_phase(SlotSet::of(slot), verdict.phase, record.epoch, verdict.text);
+    if (!verdict.text.empty() && ++told <= kVerdictsTold) shared_.log.warning(verdict.text);
+    const CutoverMachine::Debts& debts = verdict.debts;
+    mark_owed = mark_owed || debts.mark;
+    if (done.contains(slot) || !(debts.follow || debts.unfence || debts.mark || debts.link))
+      continue;
+    const SlotSet unit = plan_.unit == CutUnit::kPlan ? plan_.slots : SlotSet::of(slot);
+    runner_->owe(unit, debts, verdicts->epoch);
+    done.add(unit);
+  }
+  if (told > kVerdictsTold) {
+    shared_.log.warning(cat("the same or another thing is to be said of ", told - kVerdictsTold,
+                            " more slots: SHIM SLOTS"));
+  }
+  // Without its marker the new side takes no client write.
+  return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed);
+}
+
+void MoveControl::inherit(const MoveControl& before) {
+  board_->set_auto(before.board_->automatic(), true);
+  board_->begin_above(before.board_->route_epoch());
+}
+
+void MoveControl::begin() {
+  board_->attach(shared_.plane);
+  runner_->start();
+  monitor_->start();
+}
+
+void MoveControl::stop() {
+  monitor_->stop();
+  runner_->stop();
+}
+
+}  // namespace sf

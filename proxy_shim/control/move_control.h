@@ -1,0 +1,73 @@
+// The control half of one plan as it is now: drivers, permits, board, runner, monitor, report and
+// commands, joined. When the plan changes (a failover, a password, more slots) another one takes
+// over while the data plane, the state store and the admin port go on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "proxy_shim/control/admin_commands.h"
+#include "proxy_shim/control/backend_monitor.h"
+#include "proxy_shim/control/cutover_runner.h"
+#include "proxy_shim/control/permits.h"
+#include "proxy_shim/control/shim_report.h"
+#include "proxy_shim/control/startup.h"
+
+namespace sf {
+
+// What outlives every plan.
+struct ControlPorts {
+  StateStore* store;
+  DataPlane* plane;
+  PauseStats* stats;
+  const Clock* clock;
+  Log log;
+  std::string run_id;
+  std::string state_dir;
+  PlanReloader* reloader;
+};
+
+class MoveControl {
+ public:
+  // Connects to both masters, twice: for cutovers and for the monitor. An error is one sentence.
+  static Result<std::unique_ptr<MoveControl>> reach(MovePlan plan, const ControlPorts& ports);
+  ~MoveControl();  // stops
+
+  // Judges every slot by the record and both servers (startup.h).
+  Status settle();
+  // What `before` has in memory only: the automatic mode's slots, and the tables' epochs.
+  void inherit(const MoveControl& before);
+  // One look at both servers, for what INFO says; before the first client.
+  void look() { monitor_->round(); }
+  std::shared_ptr<const RouteTable> make_table() { return board_->make_table(); }
+  // From here on it publishes by itself; the runner and the monitor work. Again after stop(), too.
+  void begin();
+  // Publishes the whole table: what `before` had told the workers is replaced.
+  Status take_over() { return board_->publish(SlotSet(), SlotPhase::kOld); }
+  // Takes a running attempt back, answers who waits, ends the threads.
+  void stop();
+
+  void interrupt(const std::string& why) { runner_->interrupt(why); }
+  const MovePlan& plan() const { return plan_; }
+  const ShimReport& report() const { return report_; }
+  AdminCommands& commands() { return commands_; }
+
+ private:
+  MoveControl(MovePlan plan, const ControlPorts& ports, std::unique_ptr<BackendDriver> driver,
+              std::unique_ptr<BackendDriver> for_monitor);
+  void owe_debts();
+
+  const MovePlan plan_;
+  const ControlPorts shared_;
+  const std::unique_ptr<BackendDriver> driver_;
+  const std::unique_ptr<Permits> permits_;
+  const std::unique_ptr<SlotBoard> board_;
+  const RunPorts ports_;
+  const std::unique_ptr<CutoverRunner> runner_;
+  const std::unique_ptr<BackendMonitor> monitor_;
+  const ShimReport report_;
+  AdminCommands commands_;
+};
+
+}  // namespace sf

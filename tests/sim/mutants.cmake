@@ -1,22 +1,6 @@
-# The test of the test: one source with one line changed each, and the simulation must find it within
-# 2,000 seeds. The changed source is made here, from the source as it is; a text that is not there
-# exactly once ends the build, so a mutant cannot fade away unseen.
-#
-# Each mutant is its changed file linked before the libraries, which then do not need their own.
+# One source with one line changed each (tests/plant.cmake), and the simulation must find it within 2,000 seeds.
 function(sf_mutant name source old new)
-  set(from ${CMAKE_SOURCE_DIR}/${source})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from})
-  file(READ ${from} text)
-  string(FIND "${text}" "${old}" first)
-  string(FIND "${text}" "${old}" last REVERSE)
-  if(first EQUAL -1 OR NOT first EQUAL last)
-    message(FATAL_ERROR "mutant ${name}: its text is not exactly once in ${source}; "
-                        "change tests/sim/mutants.cmake with it")
-  endif()
-  string(REPLACE "${old}" "${new}" text "${text}")
-  get_filename_component(file ${source} NAME)
-  set(made ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/${file})
-  file(GENERATE OUTPUT ${made} CONTENT "${text}")
+  sf_plant(${name} ${source} "${old}" "${new}" made)
   sf_sim_program(sim_mutant_${name} ${made})
   set_target_properties(sim_mutant_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/mutants)

@@ -126,6 +126,9 @@ Status Shim::reach_servers(const MovePlan& plan) {
 
 Status Shim::serve() {
   plane_->on_hold_overflow([this] { control()->interrupt("too much was held"); });
+  plane_->on_stranger([this] {
+    if (const auto now = control()) now->look_now();
+  });
   // Facts before the first client: a dashboard's first INFO must be answered sensibly.
   control_->look();
   Status status = plane_->start(control_->make_table());

@@ -42,7 +42,9 @@ void BackendMonitor::start() {
       lock.unlock();
       round();
       lock.lock();
-      changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs), [this] { return stopping_; });
+      changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs),
+                        [this] { return stopping_ || look_now_; });
+      look_now_ = false;
     }
   });
 }
@@ -54,6 +56,14 @@ void BackendMonitor::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+}
+
+void BackendMonitor::look_now() {
+  {
+    std::lock_guard guard(mutex_);
+    look_now_ = true;
+  }
+  changed_.notify_all();
 }
 
 void BackendMonitor::round() {
@@ -94,7 +104,7 @@ bool BackendMonitor::must_be_master(PairSide side) const {
 
 void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
   SideState& state = state_[side == PairSide::kNew];
-  if (state.run_id.empty()) state.run_id = facts.run_id;
+  if (state.run_id.empty()) accept(side, facts.run_id);
   if (facts.run_id != state.run_id) {
     // Asked again: the answer of a server that is just coming up may not be its last word.
     Result<ServerFacts> again = driver_->facts(side, kAskMs);
@@ -106,7 +116,7 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
                    {"run_id", facts.run_id}});
     on_change_(cat("the ", side_name(side), " master has restarted"));
     if (side == PairSide::kNew && !check_owner()) return;  // asked again in the next round
-    state.run_id = facts.run_id;
+    accept(side, facts.run_id);
   }
   const bool stop = must && !facts.is_master;
   if (stop == state.stopped) return;
@@ -120,6 +130,12 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
   const Status status = board_->stop_writes(side, SlotBoard::Reason::kIdentity, stop);
   if (!status) log_.error(status.text());
   if (stop) on_change_(text);
+}
+
+void BackendMonitor::accept(PairSide side, const std::string& run_id) {
+  state_[side == PairSide::kNew].run_id = run_id;
+  const Status status = board_->set_identity(side, run_id);
+  if (!status) log_.error(status.text());
 }
 
 // A server that comes up empty at the owner's address must not be taken for the owner.

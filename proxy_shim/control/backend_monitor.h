@@ -32,7 +32,8 @@ class BackendMonitor {
 
   void start();  // after stop() again, too
   void stop();
-  void round();  // one look at both sides; start() does it each second
+  void look_now();  // any thread
+  void round();     // one look at both sides; start() does it each second
 
  private:
   struct SideState {
@@ -43,6 +44,8 @@ class BackendMonitor {
   void look(PairSide side, ServerFacts* facts);
   bool must_be_master(PairSide side) const;
   void judge(PairSide side, const ServerFacts& facts, bool must);
+  // The process asked is the one judged: connections of the data plane accept no other.
+  void accept(PairSide side, const std::string& run_id);
   // After a restart: slots whose owner the new side is not any more are in DOUBT from here on.
   // False: it did not say.
   bool check_owner();
@@ -63,6 +66,7 @@ class BackendMonitor {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool look_now_ = false;
   std::thread thread_;
 };
 

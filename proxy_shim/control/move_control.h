@@ -48,6 +48,8 @@ class MoveControl {
   // Takes a running attempt back, answers who waits, ends the threads.
   void stop();
 
+  // A server is another process than the one judged.
+  void look_now() { monitor_->look_now(); }
   void interrupt(const std::string& why) { runner_->interrupt(why); }
   const MovePlan& plan() const { return plan_; }
   const ShimReport& report() const { return report_; }

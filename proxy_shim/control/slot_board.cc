@@ -28,8 +28,8 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   auto table = std::make_shared<RouteTable>();
   table->epoch = ++route_epoch_;
   for (const SlotRow& row : rows_) table->phase[static_cast<size_t>(row.slot)] = row.phase;
-  table->old_side = {plan_.old_side.master, plan_.old_side.password};
-  table->new_side = {plan_.new_side.master, plan_.new_side.password};
+  table->old_side = {plan_.old_side.master, plan_.old_side.password, run_id_[0]};
+  table->new_side = {plan_.new_side.master, plan_.new_side.password, run_id_[1]};
   table->old_writes_stopped = stopped_[0][0] || stopped_[0][1];
   table->new_writes_stopped = stopped_[1][0] || stopped_[1][1];
   return table;
@@ -69,6 +69,19 @@ Status SlotBoard::stop_writes(PairSide side, Reason reason, bool stopped) {
     bool& flag = stopped_[side == PairSide::kNew][reason == Reason::kMarker];
     if (flag == stopped) return Status::ok();
     flag = stopped;
+    table = table_locked();
+  }
+  return plane_ == nullptr ? Status::ok() : plane_->publish(table);
+}
+
+Status SlotBoard::set_identity(PairSide side, const std::string& run_id) {
+  std::lock_guard gate(gate_);
+  std::shared_ptr<const RouteTable> table;
+  {
+    std::lock_guard guard(mutex_);
+    std::string& known = run_id_[side == PairSide::kNew];
+    if (known == run_id) return Status::ok();
+    known = run_id;
     table = table_locked();
   }
   return plane_ == nullptr ? Status::ok() : plane_->publish(table);

@@ -44,6 +44,8 @@ class SlotBoard {
   enum class Reason { kIdentity, kMarker };
   Status stop_writes(PairSide side, Reason reason, bool stopped);
   bool writes_stopped(PairSide side) const;
+  // The process judged to be this side's master: new connections accept no other.
+  Status set_identity(PairSide side, const std::string& run_id);
 
   void note_attempt(const SlotSet& slots, uint64_t epoch, const std::string& text);
   void note_pause(const SlotSet& slots, int64_t pause_us, int64_t held);
@@ -67,6 +69,7 @@ class SlotBoard {
   mutable std::mutex mutex_;  // everything below
   std::array<SlotRow, kSlotCount> rows_;
   bool stopped_[2][2] = {};
+  std::string run_id_[2];
   uint64_t route_epoch_ = 0;
 };
 

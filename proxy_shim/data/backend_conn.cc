@@ -17,6 +17,20 @@ constexpr int64_t kRedialFirstUs = 10'000;
 constexpr int64_t kRedialMaxUs = 1'000'000;
 }  // namespace
 
+namespace {
+
+// What stands behind `name` on a line of INFO's text; "" if there is none.
+std::string_view info_line(std::string_view info, std::string_view name) {
+  for (size_t at = info.find(name); at != std::string_view::npos; at = info.find(name, at + 1)) {
+    if (at == 0 || info[at - 1] != '\n') continue;
+    const std::string_view rest = info.substr(at + name.size());
+    return rest.substr(0, rest.find_first_of("\r\n"));
+  }
+  return {};
+}
+
+}  // namespace
+
 BackendConn::BackendConn(Worker& worker, Side side, int db, BackendAddress address)
     : worker_(worker), side_(side), db_(db), address_(std::move(address)) {}
 
@@ -87,6 +101,10 @@ void BackendConn::on_connected() {
     hello += resp::request({"SELECT", std::to_string(db_)});
     ++handshake_left_;
   }
+  if (!address_.run_id.empty()) {
+    hello += resp::request({"INFO", "server"});
+    ++handshake_left_;
+  }
   if (handshake_left_ == 0) {
     start_ready();
     return;
@@ -110,9 +128,10 @@ size_t BackendConn::read_handshake(std::string_view unread) {
     const auto outcome = parser_.parse(unread.substr(used));
     if (outcome == ReplyParser::Outcome::kNeedMore) return used;
     const std::string_view rest = unread.substr(used);
-    if (outcome == ReplyParser::Outcome::kError || !rest.starts_with('+')) {
-      const auto line = rest.substr(0, rest.find("\r\n"));
-      fail(cat("it refused the login: ", printable(line, 120)));
+    const bool is_reply = outcome == ReplyParser::Outcome::kReply;
+    const std::string why = objection(is_reply ? rest.substr(0, parser_.size()) : rest);
+    if (!is_reply || !why.empty()) {
+      fail(why.empty() ? "it does not speak RESP" : why);
       return unread.size();
     }
     used += parser_.size();
@@ -120,6 +139,19 @@ size_t BackendConn::read_handshake(std::string_view unread) {
   }
   start_ready();
   return used;
+}
+
+std::string BackendConn::objection(std::string_view reply) {
+  const bool identity = handshake_left_ == 1 && !address_.run_id.empty();
+  if (!reply.starts_with(identity ? '$' : '+')) {
+    return cat("it refused the login: ", printable(reply.substr(0, reply.find("\r\n")), 120));
+  }
+  if (!identity) return {};
+  const std::string_view found = info_line(reply, "run_id:");
+  if (found == address_.run_id) return {};
+  if (worker_.on_stranger()) worker_.on_stranger()();
+  return cat("another process is there now (run id ", printable(found, 40), ", judged was ",
+             address_.run_id, ")");
 }
 
 size_t BackendConn::on_data(std::string_view unread) {

@@ -44,6 +44,8 @@ class BackendConn final : public StreamHandler {
   void dial();
   void start_ready();
   size_t read_handshake(std::string_view unread);
+  // Why a reply of the handshake ends the connection; "" if it does not.
+  std::string objection(std::string_view reply);
   size_t pass_front(std::string_view scanned);
   void answer(std::string_view reply);
   void fail(const std::string& why);  // ends the connection: an error to every request on it
@@ -63,8 +65,8 @@ class BackendConn final : public StreamHandler {
   ReplyParser parser_;
   Pending* head_ = nullptr;
   Pending* tail_ = nullptr;
-  std::string waiting_;  // requests taken before the connection was ready
-  int handshake_left_ = 0;
+  std::string waiting_;        // requests taken before the connection was ready
+  int handshake_left_ = 0;     // the last is the server's identity, if one is expected
   int64_t last_heard_us_ = 0;  // the timeout is for silence while something is asked
   bool is_overdue_ = false;
   int failures_ = 0;

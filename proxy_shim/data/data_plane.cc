@@ -71,6 +71,7 @@ class DataPlaneImpl final : public DataPlane {
   void on_hold_overflow(std::function<void()> fn) override {
     shared_.holds.set_on_overflow(std::move(fn));
   }
+  void on_stranger(std::function<void()> fn) override { shared_.on_stranger = std::move(fn); }
   void set_facts(std::shared_ptr<const BackendFacts> facts) override;
   DataPlaneStats stats() const override { return shared_.total_stats(); }
   Histogram latency_us() const override;

@@ -90,6 +90,10 @@ class DataPlane {
   // takes the attempt back. Set before start().
   virtual void on_hold_overflow(std::function<void()> fn) = 0;
 
+  // Called (any worker thread) when a new connection found another process at a server's address
+  // than the one of the route table: control judges it. Set before start().
+  virtual void on_stranger(std::function<void()> fn) = 0;
+
   virtual void set_facts(std::shared_ptr<const BackendFacts> facts) = 0;
   virtual DataPlaneStats stats() const = 0;
   virtual Histogram latency_us() const = 0;  // request read to reply written, merged over workers

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct PlaneShared {
   std::atomic<int64_t> clients{0};
   std::atomic<int> port{0};
   int64_t started_us = 0;
+  std::function<void()> on_stranger;  // set before start; may be empty
 
   DataPlaneStats total_stats() const;
 };

@@ -30,6 +30,9 @@ const char* phase_name(SlotPhase phase);  // "STAY", "OLD", ...
 struct BackendAddress {
   HostPort address;
   std::string password;
+  // The process that was judged to be this server (INFO's run_id): a new connection that finds
+  // another one there is not used (DESIGN 6.3). Empty: any.
+  std::string run_id = {};
   bool operator==(const BackendAddress&) const = default;
 };
 

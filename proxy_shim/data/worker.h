@@ -49,6 +49,7 @@ class Worker {
   WorkerStats& stats() { return stats_; }
   PendingPool& pool() { return pool_; }
   WriteLedger& ledger() { return ledger_; }
+  const std::function<void()>& on_stranger() const { return shared_.on_stranger; }
   HoldQueue& holds() { return holds_; }
   Forwarder& forwarder() { return forwarder_; }
   Histogram& latency() { return latency_; }

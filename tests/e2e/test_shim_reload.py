@@ -3,6 +3,7 @@ was acknowledged and replicated is there, and what cannot be is refused and chan
 import os
 import shutil
 import sys
+import threading
 
 import pytest
 import redis
@@ -10,7 +11,7 @@ import redis
 sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from ferry_env import Env, connect, wait_until  # noqa: E402
-from shim_env import Shim, follow_node, keys_in, writers  # noqa: E402
+from shim_env import Permit, Shim, follow_node, keys_in, writers  # noqa: E402
 
 SLOTS = "901-1023"
 
@@ -53,6 +54,14 @@ def fill(shim, keys, mark):
     return {k: mark + k for k in keys}
 
 
+def cut(shim, slots=SLOTS):
+    """The states after it."""
+    permit = Permit(shim.admin_port, slots)
+    result = shim.cutover(slots)
+    permit.stop()
+    return {row[1] for row in result}
+
+
 def in_sync(shim, slots=SLOTS):
     return all(row[6] == 0 for row in shim.rows(slots))
 
@@ -78,7 +87,7 @@ def test_I1_the_old_group_fails_over_while_slots_are_OLD(env):
     # The new side follows the new master, without a copy where its history is a prefix; then it is cut over.
     follow_node(spare.port, new.port, SLOTS)
     wait_until("in sync again", lambda: in_sync(shim))
-    assert {row[1] for row in shim.cutover()} == {"NEW"}
+    assert cut(shim) == {"NEW"}
     assert values(shim.port, keys) == expect and values(new.port, keys) == expect
     # The record knows: a restart is no surprise.
     shim.admin.connection_pool.disconnect()
@@ -95,7 +104,7 @@ def test_I1_I6_the_new_group_fails_over_while_slots_are_NEW(env):
     keys = keys_in(901, 1023, 200)
     expect = fill(shim, keys, "a")
     wait_until("in sync", lambda: in_sync(shim))
-    assert {row[1] for row in shim.cutover("901-960")} == {"NEW"}
+    assert cut(shim, "901-960") == {"NEW"}
     spare = replica_of(env, new, "spare")
     expect.update(fill(shim, keys[:100], "b"))
     wait_replicated(connect(new.port))
@@ -119,7 +128,7 @@ def test_I1_a_new_master_that_never_owned_the_slots_is_not_believed(env):
     keys = keys_in(901, 910, 20)
     expect = fill(shim, keys, "a")
     wait_until("in sync", lambda: in_sync(shim))
-    assert {row[1] for row in shim.cutover("901-910")} == {"NEW"}
+    assert cut(shim, "901-910") == {"NEW"}
     stranger = env.node("stranger")  # a replica of nothing: it has neither the data nor the promote record
     shim.write_plan(new=side(stranger))
     shim.ask("RELOAD")
@@ -142,11 +151,28 @@ def test_I1_an_owner_that_comes_back_empty_is_not_believed(env):
     keys = keys_in(901, 910, 20)
     fill(shim, keys, "a")
     wait_until("in sync", lambda: in_sync(shim))
-    assert {row[1] for row in shim.cutover("901-910")} == {"NEW"}
+    assert cut(shim, "901-910") == {"NEW"}
+    wrong, end = [], threading.Event()
+
+    def read_on():
+        client = connect(shim.port, decode_responses=True)
+        while not end.is_set():
+            try:
+                value = client.get(keys[0])
+                if value != "a" + keys[0]:
+                    wrong.append(value)
+            except redis.ResponseError:
+                pass
+
+    reader = threading.Thread(target=read_on)
+    reader.start()
     new.kill()
     shutil.rmtree(env.path("new"))  # its disk is lost
     new.start()
     wait_until("doubt", lambda: set(shim.states("901-910").values()) == {"DOUBT"})
+    end.set()
+    reader.join()
+    assert not wrong, wrong[:3]  # I6: not one request reached the stranger
     for ask in (lambda c: c.get(keys[0]), lambda c: c.set(keys[0], "x")):
         with pytest.raises(redis.ResponseError, match="doubt"):
             ask(connect(shim.port))
@@ -180,7 +206,7 @@ def test_slots_are_added_and_switched(env):
     follow_node(old.port, new.port, "901-950")
     shim = Shim(env, old.address, new.address, "901-950", "node").start(init=True)
     wait_until("in sync", lambda: in_sync(shim, "901-950"))
-    assert {row[1] for row in shim.cutover("901-910")} == {"NEW"}
+    assert cut(shim, "901-910") == {"NEW"}
     outside = keys_in(1000, 1023, 5)
     with pytest.raises(redis.ResponseError):
         connect(shim.port).set(outside[0], "x")
@@ -189,7 +215,7 @@ def test_slots_are_added_and_switched(env):
     assert "slots 901-950 -> 901-1023" in shim.ask("RELOAD")
     expect = fill(shim, outside, "a")
     wait_until("in sync", lambda: in_sync(shim, "951-1023"))
-    assert {row[1] for row in shim.cutover("911-1023")} == {"NEW"}
+    assert cut(shim, "911-1023") == {"NEW"}
     assert values(new.port, outside) == expect
     assert set(shim.states(SLOTS).values()) == {"NEW"}
 
@@ -215,7 +241,7 @@ def test_bad_changes_are_refused_with_one_sentence_and_change_nothing(env):
         assert values(shim.port, keys) == expect and set(shim.states().values()) == {"OLD"}
     shim.write_plan(**good)
     # Still able to do its work, and to restart.
-    assert {row[1] for row in shim.cutover("901-920")} == {"NEW"}
+    assert cut(shim, "901-920") == {"NEW"}
     shim.admin.connection_pool.disconnect()
     shim.proc.kill()
     shim.start()
@@ -229,16 +255,16 @@ def test_I2_a_reload_between_cutovers_under_writes_loses_nothing(env):
     load = writers(shim.port, 901, 1023)
     wait_until("writes", lambda: all(w.writes > 20 for w in load))
     wait_until("in sync", lambda: in_sync(shim))
-    shim.ask("PERMIT", SLOTS)
+    permit = Permit(shim.admin_port, SLOTS)
+    wait_until("permit", lambda: shim.status()["permit_ms_left"] > 0)
     shim.ask("AUTO", "ON", SLOTS)
     for n in range(10):
         shim.write_plan(max_pause_ms=500 + n)
         shim.ask("RELOAD")
-        shim.ask("PERMIT", SLOTS)
         done = sum(s == "NEW" for s in shim.states().values())
         wait_until("it goes on", lambda: sum(s == "NEW" for s in shim.states().values()) > min(done, 122))
-        shim.ask("PERMIT", SLOTS)
-    wait_until("all are switched", lambda: shim.ask("PERMIT", SLOTS) and set(shim.states().values()) == {"NEW"}, timeout=60)
+    wait_until("all are switched", lambda: set(shim.states().values()) == {"NEW"}, timeout=60)
+    permit.stop()
     for w in load:
         w.stop()
         assert not w.errors, w.errors[:3]

@@ -160,6 +160,7 @@ class FakePlane : public DataPlane {
   void forget_unanswered(const SlotSet&) override {}
   HoldReport take_hold_report(const SlotSet& slots) override { return {slots, 3, 100, 1234}; }
   void on_hold_overflow(std::function<void()>) override {}
+  void on_stranger(std::function<void()>) override {}
   void set_facts(std::shared_ptr<const BackendFacts>) override {}
   DataPlaneStats stats() const override { return {}; }
   Histogram latency_us() const override { return {}; }

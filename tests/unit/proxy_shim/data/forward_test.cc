@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
+
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "tests/unit/proxy_shim/data/shim_fixture.h"
@@ -245,6 +247,35 @@ TEST_CASE("a server that refuses the password or the database serves nobody on t
   c.call({"SELECT", "3"});
   CHECK(reply_text(c.call({"GET", "k"})).find("refused the login") != std::string::npos);
   CHECK(guarded.count("GET") == 1);
+}
+
+TEST_CASE("I1 I6: a new connection that finds another process than the one judged is not used") {
+  std::atomic<int> told{0};
+  FakeServer server;
+  std::atomic<char> life{'a'};
+  server.set_rule([&life](const Words& request) {
+    if (request[0] != "INFO") return FakeAction{};
+    const std::string text =
+        cat("# Server\r\nredis_version:7\r\nrun_id:", std::string(40, life), "\r\n");
+    return FakeAction{FakeAction::Kind::kReply, cat("$", text.size(), "\r\n", text, "\r\n")};
+  });
+  ShimFixture other([&told](DataPlane& plane) { plane.on_stranger([&told] { ++told; }); });
+  other.table.old_side = {{"127.0.0.1", server.port()}, "", std::string(40, 'a')};
+  other.publish();
+  TestClient c = other.client();
+  CHECK(reply_text(c.call({"SET", "k", "1"})) == "+OK");
+  life = 'b';  // it is another one from here on, and its connections are gone
+  server.close_connections();
+  CHECK(eventually([&] {
+    return reply_text(c.call({"GET", "k"})).find("another process") != std::string::npos;
+  }));
+  CHECK(told > 0);
+  CHECK(c.call({"SET", "k", "2"}).is_error());
+  CHECK(server.value(0, "k") == "1");
+  other.table.old_side.run_id = std::string(40, 'b');  // judged: it is the one
+  other.publish();
+  CHECK(reply_text(c.call({"SET", "k", "3"})) == "+OK");
+  CHECK(server.value(0, "k") == "3");
 }
 
 TEST_CASE("T7: a reply that nobody asked for ends that connection, not the order") {

@@ -23,7 +23,11 @@ DataPlaneOptions ShimFixture::test_options() {
   return options;
 }
 
-ShimFixture::ShimFixture(DataPlaneOptions options) : plane(make_data_plane(options, Log())) {
+ShimFixture::ShimFixture(DataPlaneOptions options) : ShimFixture([](DataPlane&) {}, options) {}
+
+ShimFixture::ShimFixture(const std::function<void(DataPlane&)>& prepare, DataPlaneOptions options)
+    : plane(make_data_plane(options, Log())) {
+  prepare(*plane);
   table.epoch = 1;
   table.phase.fill(SlotPhase::kOld);
   table.old_side = {{"127.0.0.1", old_server.port()}, ""};

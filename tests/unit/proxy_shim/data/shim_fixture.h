@@ -19,6 +19,9 @@ std::string key_in(int slot, int n = 0);
 class ShimFixture {
  public:
   explicit ShimFixture(DataPlaneOptions options = test_options());
+  // `prepare` is called before the start.
+  explicit ShimFixture(const std::function<void(DataPlane&)>& prepare,
+                       DataPlaneOptions options = test_options());
   static DataPlaneOptions test_options();
 
   // The routes being made; publish() sends them. All slots are OLD at first.

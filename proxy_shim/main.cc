@@ -44,6 +44,20 @@ std::vector<SettingSpec> specs() {
       {"held-bytes-max", "67108864", "bytes held during a cutover before it is called off",
        Kind::kBytes, 1024, INT64_MAX},
       {"maxclients", "10000", "client connections", Kind::kInteger, 1, 1'000'000},
+      {"client-output-bytes-max", "4194304", "unread replies of a client before it is not read",
+       Kind::kBytes, 65'536, INT64_MAX},
+      {"output-bytes-max", "268435456", "unread replies of all clients before some are closed",
+       Kind::kBytes, 1 << 20, INT64_MAX},
+      {"input-bytes-max", "1073741824", "requests not yet whole, of all clients", Kind::kBytes,
+       1 << 20, INT64_MAX},
+      {"reply-bytes-max", "67108864", "collected of a reply for a client that does not read it",
+       Kind::kBytes, 65'536, INT64_MAX},
+      {"client-requests-max", "10000", "unanswered requests of a client before it is not read",
+       Kind::kInteger, 1, 1'000'000},
+      {"requests-max", "1000000", "unanswered requests of all clients", Kind::kInteger, 64,
+       100'000'000},
+      {"backend-requests-max", "100000", "unanswered requests of one connection to a server",
+       Kind::kInteger, 1, 10'000'000},
   };
 }
 
@@ -60,6 +74,14 @@ ShimOptions options_of(const Settings& settings, const MovePlan& plan) {
   out.data.held_requests_max = static_cast<size_t>(settings.integer("held-requests-max"));
   out.data.held_bytes_max = static_cast<size_t>(settings.integer("held-bytes-max"));
   out.data.clients_max = static_cast<size_t>(settings.integer("maxclients"));
+  out.data.client_output_bytes_max =
+      static_cast<size_t>(settings.integer("client-output-bytes-max"));
+  out.data.output_bytes_max = static_cast<size_t>(settings.integer("output-bytes-max"));
+  out.data.input_bytes_max = static_cast<size_t>(settings.integer("input-bytes-max"));
+  out.data.reply_bytes_max = static_cast<size_t>(settings.integer("reply-bytes-max"));
+  out.data.client_requests_max = static_cast<size_t>(settings.integer("client-requests-max"));
+  out.data.requests_max = static_cast<size_t>(settings.integer("requests-max"));
+  out.data.backend_requests_max = static_cast<size_t>(settings.integer("backend-requests-max"));
   out.admin.bind = settings.text("admin-bind");
   out.admin.port = static_cast<int>(settings.integer("admin-port"));
   out.admin.password =

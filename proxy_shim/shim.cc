@@ -87,6 +87,8 @@ Status Shim::start() {
   if (!plan) return plan.status();
   plan_id_ = plan->id;
   Status status = open_state(*plan);
+  const ServerKind kind = plan->old_side.kind;
+  options_.data.transactions = kind == ServerKind::kNode || kind == ServerKind::kRedis;
   if (status) plane_ = make_data_plane(options_.data, log_.tagged("data"));
   if (status) status = reach_servers(*plan);
   if (status) status = control_->settle();

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kUnsentHigh = 4UL << 20;  // beyond it, clients that send here are not read
 constexpr size_t kUnsentLow = 1UL << 20;
 constexpr size_t kPieceBytes = 16UL << 10;  // an unfinished reply is passed on from this size
+constexpr size_t kWaitLooksAt = 1024;  // requests looked at for another client than the slow one
 constexpr int64_t kOverdueGraceUs = 10'000;
 constexpr int64_t kRedialFirstUs = 10'000;
 constexpr int64_t kRedialMaxUs = 1'000'000;
@@ -37,6 +38,7 @@ BackendConn::BackendConn(Worker& worker, Side side, int db, BackendAddress addre
 BackendConn::~BackendConn() {
   worker_.loop().cancel(timeout_timer_);
   worker_.loop().cancel(redial_timer_);
+  worker_.remove_waiting(this);
   stream_.reset();
   while (head_ != nullptr) worker_.complete_with_error(pop(), "ERR slotferry-shim is stopping");
 }
@@ -54,6 +56,10 @@ void BackendConn::send(std::string_view raw, Pending* record) {
   record->side = side_;
   push(record);
   worker_.ledger().sent(*record);
+  if (++in_flight_ > worker_.options().backend_requests_max) [[unlikely]]
+    congested_ = true;
+  if (is_waiting_) [[unlikely]]
+    go_on();
   if (state_ == State::kReady) [[likely]] {
     stream_->write(raw);
     if (stream_->unsent_bytes() > kUnsentHigh) congested_ = true;
@@ -76,6 +82,7 @@ Pending* BackendConn::pop() {
   head_ = record->next;
   if (head_ == nullptr) tail_ = nullptr;
   record->next = nullptr;
+  --in_flight_;
   return record;
 }
 
@@ -171,7 +178,11 @@ size_t BackendConn::on_data(std::string_view unread) {
     const auto outcome = parser_.parse(rest);
     if (outcome == ReplyParser::Outcome::kReply) [[likely]] {
       const size_t size = parser_.size();
-      answer(rest.substr(0, size));
+      if (head_->skip > 0) [[unlikely]] {
+        --head_->skip;
+      } else {
+        answer(rest.substr(0, size));
+      }
       used += size;
       continue;
     }
@@ -182,14 +193,49 @@ size_t BackendConn::on_data(std::string_view unread) {
     if (parser_.scanned() >= kPieceBytes) used += pass_front(rest.substr(0, parser_.scanned()));
     break;
   }
+  if (congested_) [[unlikely]]
+    on_drained();
   if (retired_ && head_ == nullptr) worker_.remove_retired_later();
   return used;
 }
 
 size_t BackendConn::pass_front(std::string_view scanned) {
-  if (!worker_.pass_piece(head_, scanned)) return 0;
+  if (head_->skip > 0) return 0;
+  if (!worker_.pass_piece(head_, scanned)) {
+    if (scanned.size() > worker_.options().reply_bytes_max) {
+      worker_.give_up(head_, scanned.size());
+    } else if (serves_one_client()) {
+      wait_for_client();
+    }
+    return 0;
+  }
   parser_.drop_prefix(scanned.size());
   return scanned.size();
+}
+
+// Others' requests behind the slow client's are never made to wait for it (DESIGN 6.5).
+bool BackendConn::serves_one_client() const {
+  if (head_->is_part || head_->client == nullptr) return false;
+  size_t looked = 0;
+  for (const Pending* record = head_->next; record != nullptr; record = record->next) {
+    if (record->client != head_->client || ++looked > kWaitLooksAt) return false;
+  }
+  return true;
+}
+
+void BackendConn::wait_for_client() {
+  if (is_waiting_ || !head_->client->is_at_head(head_)) return;
+  is_waiting_ = true;
+  stream_->pause_reading();
+  worker_.add_waiting(this);
+}
+
+void BackendConn::go_on() {
+  if (!is_waiting_) return;
+  is_waiting_ = false;
+  worker_.remove_waiting(this);
+  last_heard_us_ = worker_.now_us();
+  if (stream_ != nullptr) stream_->resume_reading();
 }
 
 void BackendConn::answer(std::string_view reply) {
@@ -200,6 +246,9 @@ void BackendConn::answer(std::string_view reply) {
 
 void BackendConn::on_drained() {
   if (!congested_) return;
+  const size_t unsent = state_ == State::kReady ? stream_->unsent_bytes() : waiting_.size();
+  const bool is_free = in_flight_ * 2 <= worker_.options().backend_requests_max;
+  if (unsent > kUnsentLow || !is_free) return;
   congested_ = false;
   worker_.resume_clients(kPauseBackend);
 }
@@ -210,6 +259,9 @@ void BackendConn::on_closed(const Status& why) {
 
 void BackendConn::fail(const std::string& why) {
   const bool was_sent = state_ == State::kReady;
+  ++breaks_;
+  is_waiting_ = false;
+  worker_.remove_waiting(this);
   last_error_ = why;
   // A handler may not run on a stream that is being torn down by its own call: dropping it closes
   // it.
@@ -227,6 +279,7 @@ void BackendConn::fail(const std::string& why) {
                : cat("ERR ", name(), " is not reachable: ", why);
   Pending* list = head_;
   head_ = tail_ = nullptr;
+  in_flight_ = 0;
   while (list != nullptr) {
     Pending* record = list;
     list = record->next;
@@ -271,6 +324,10 @@ void BackendConn::check_timeout() {
   }
   worker_.touch_clock();
   const int64_t limit = worker_.options().backend_timeout_ms * 1000;
+  if (is_waiting_) {  // for the client, not for the server
+    arm_timeout(limit);
+    return;
+  }
   const int64_t age = worker_.now_us() - std::max(head_->sent_us, last_heard_us_);
   if (age < limit) {
     is_overdue_ = false;

@@ -28,6 +28,11 @@ class BackendConn final : public StreamHandler {
   // Dials if there is no connection yet.
   void warm();
   bool is_congested() const { return congested_; }
+  // Reads on, after it waited for a slow client that alone had asked something here.
+  void go_on();
+  // How often a connection was lost or could not be made: what a server knew of it is gone then.
+  uint64_t breaks() const { return breaks_; }
+  int db() const { return db_; }
   // No more requests will come: closes when the last is answered, and is removed by the worker.
   void retire();
   bool is_idle() const { return head_ == nullptr; }
@@ -47,6 +52,8 @@ class BackendConn final : public StreamHandler {
   // Why a reply of the handshake ends the connection; "" if it does not.
   std::string objection(std::string_view reply);
   size_t pass_front(std::string_view scanned);
+  bool serves_one_client() const;
+  void wait_for_client();
   void answer(std::string_view reply);
   void fail(const std::string& why);  // ends the connection: an error to every request on it
   void back_off();
@@ -70,7 +77,10 @@ class BackendConn final : public StreamHandler {
   int64_t last_heard_us_ = 0;  // the timeout is for silence while something is asked
   bool is_overdue_ = false;
   int failures_ = 0;
+  size_t in_flight_ = 0;
+  uint64_t breaks_ = 0;
   bool congested_ = false;
+  bool is_waiting_ = false;  // not read: see go_on()
   bool retired_ = false;
   std::string last_error_;
   TimerId timeout_timer_ = 0;

@@ -4,6 +4,7 @@
 #include "common/resp/encoder.h"
 #include "proxy_shim/data/client_session.h"
 #include "proxy_shim/data/migration_commands.h"
+#include "proxy_shim/data/transaction.h"
 #include "proxy_shim/data/worker.h"
 
 namespace sf {
@@ -16,6 +17,7 @@ bool ClientSession::handle_special(const CommandSpec& spec, const CommandRule& r
     answer(out);
     return true;
   }
+  if (handle_transaction(spec, rule, request)) return !std::exchange(retry_, false);
   if (state_.in_multi && spec.name != "EXEC" && spec.name != "DISCARD" && spec.name != "MULTI") {
     queue_in_multi(spec, rule, request);
     return true;
@@ -115,7 +117,7 @@ void ClientSession::run_local(const CommandRule& rule, const Request& request) {
 void ClientSession::queue_in_multi(const CommandSpec& spec, const CommandRule& rule,
                                    const Request& request) {
   std::string out;
-  if (rule.in_multi && state_.multi_count < 64) {
+  if (rule.in_multi && state_.multi_count < 64 && transaction_ == nullptr) {
     const ServerView server = worker_.view(rule.wants_stats);
     LocalCall call{state_, server, request.argv, state_.multi_replies};
     rule.local(call);

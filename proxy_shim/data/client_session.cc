@@ -1,20 +1,24 @@
 #include "proxy_shim/data/client_session.h"
 
+#include <algorithm>
+
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "proxy_shim/data/migration_commands.h"
+#include "proxy_shim/data/transaction.h"
 #include "proxy_shim/data/worker.h"
 
 namespace sf {
 
 namespace {
-// Until a client's replies are known, as large as this each: limits what a first pipeline of large
-// reads brings in.
-constexpr size_t kFirstReplyEstimate = 128UL << 10;
+// A client that owes less, or whose unfinished request is shorter, is not counted in the totals.
+constexpr size_t kCountedOutput = 16UL << 10;
+constexpr size_t kCountedInput = 64UL << 10;
+constexpr size_t kLargeReply = 128UL << 10;
 }  // namespace
 
 ClientSession::ClientSession(Worker& worker, uint64_t id)
-    : worker_(worker), reply_estimate_x16_(kFirstReplyEstimate * 16) {
+    : worker_(worker), reply_estimate_x16_(worker.large_reply() * 16) {
   state_.id = id;
   state_.is_authenticated = worker.options().password.empty();
 }
@@ -26,10 +30,9 @@ ClientSession::~ClientSession() {
 void ClientSession::open(std::unique_ptr<AcceptedSocket> socket) {
   state_.peer = socket->peer();
   stream_ = worker_.loop().adopt(std::move(socket), this);
-  // Half the limit, so that going over the limit always passes the mark that on_drained() waits
-  // for.
-  const size_t limit = worker_.options().client_output_bytes_max;
-  stream_->set_marks(limit / 4, limit / 2);
+  // Whoever is counted has passed the mark that on_drained() waits for.
+  const size_t high = std::min(kCountedOutput, worker_.options().client_output_bytes_max / 2);
+  stream_->set_marks(high / 4, high);
 }
 
 size_t ClientSession::on_data(std::string_view unread) {
@@ -46,7 +49,7 @@ size_t ClientSession::on_data(std::string_view unread) {
     if (outcome == RequestParser::Outcome::kRequest) [[likely]] {
       const size_t size = parser_.consumed();
       if (!handle(request)) {
-        pause(kPauseHold);
+        if ((pause_ & kPauseTurn) == 0) pause(kPauseHold);
         break;
       }
       if (is_closed_) return unread.size();
@@ -63,6 +66,9 @@ size_t ClientSession::on_data(std::string_view unread) {
   }
   worker_.stats().requests.add(requests);
   worker_.stats().bytes_in.add(static_cast<int64_t>(used));
+  const size_t left = unread.size() - used;
+  if (pause_ != 0 && left > kCountedInput) stop_listening();
+  if ((left > kCountedInput || counted_input_ > 0) && !count_input(left)) return unread.size();
   return used;
 }
 
@@ -70,7 +76,24 @@ bool ClientSession::has_room() const {
   if (queued_ == 0) return true;
   const DataPlaneOptions& limits = worker_.options();
   return queued_ < limits.client_requests_max &&
-         queued_ * (reply_estimate_x16_ / 16) <= limits.client_output_bytes_max;
+         queued_ * (reply_estimate_x16_ / 16) <= limits.client_output_bytes_max &&
+         !worker_.is_over_request_budget();
+}
+
+// False if there is no room for an unfinished request: its sender goes.
+bool ClientSession::count_input(size_t left) {
+  const size_t counted = left > kCountedInput ? left : 0;
+  const int64_t by = static_cast<int64_t>(counted) - static_cast<int64_t>(counted_input_);
+  counted_input_ = counted;
+  if (worker_.change_input_bytes(by) || by <= 0) return true;
+  worker_.log().warning(cat("client ", state_.peer, " is closed: ", left,
+                            " bytes of its request are here, it is not whole yet, and all such "
+                            "requests together are larger than input-bytes-max"));
+  std::string out;
+  resp::error(out, "ERR no room for a request of this size now, try again later");
+  answer(out);
+  finish();
+  return false;
 }
 
 bool ClientSession::handle(const Request& request) {
@@ -143,6 +166,8 @@ void ClientSession::enqueue(Pending* record) {
 
 void ClientSession::reply(Pending* record, std::string_view bytes) {
   reply_estimate_x16_ += bytes.size() - reply_estimate_x16_ / 16;
+  if (bytes.size() > kLargeReply) [[unlikely]]
+    worker_.saw_large_reply(bytes.size());
   if (record != head_) {
     record->bytes.clear();
     if (record->wrapped) record->bytes = kWrapperPrefix;
@@ -158,6 +183,7 @@ void ClientSession::reply(Pending* record, std::string_view bytes) {
       has_room()) {
     resume(kPauseRequests);
   }
+  if ((pause_ & kPauseTurn) != 0 && queued_ == 0) resume(kPauseTurn);
   check_output();
   end_if_done();
 }
@@ -176,7 +202,7 @@ void ClientSession::reply_error(Pending* record, std::string_view text) {
 }
 
 bool ClientSession::pass_piece(Pending* record, std::string_view piece) {
-  if (record != head_ || owed_bytes() > worker_.options().client_output_bytes_max) return false;
+  if (record != head_ || owed_bytes() > worker_.client_output_limit()) return false;
   emit(*record, piece);
   record->partly_passed = true;
   check_output();
@@ -207,27 +233,30 @@ void ClientSession::flush_done() {
   }
 }
 
-// Over the limit the client is not read; replies of what it asked before are kept within the
-// worker's budget for slow clients, and beyond that it is closed.
+// Over its limit the client is not read; replies of what it asked before are kept while there is
+// room for all clients' together, and beyond that it is closed.
 void ClientSession::check_output() {
-  if (is_closed_) return;
-  const size_t limit = worker_.options().client_output_bytes_max;
   const size_t owed = owed_bytes();
+  if (is_closed_ || (owed <= kCountedOutput && counted_output_ == 0 && pause_ == 0)) [[likely]] {
+    return;
+  }
+  const size_t counted = owed > kCountedOutput ? owed : 0;
+  worker_.change_output_bytes(static_cast<int64_t>(counted) -
+                              static_cast<int64_t>(counted_output_));
+  counted_output_ = counted;
+  const size_t limit = worker_.client_output_limit();
   if (owed > limit) {
     pause(kPauseOutput);
-    worker_.change_slow_bytes(static_cast<int64_t>(owed) - static_cast<int64_t>(slow_bytes_));
-    slow_bytes_ = owed;
-    if (worker_.is_over_slow_budget()) close_slow();
-  } else if ((pause_ & kPauseOutput) != 0 && owed < limit / 2) {
-    worker_.change_slow_bytes(-static_cast<int64_t>(slow_bytes_));
-    slow_bytes_ = 0;
-    resume(kPauseOutput);
+    if (worker_.is_over_output_budget()) close_slow(0);
+  } else if (owed <= limit / 2) {
+    if ((pause_ & kPauseOutput) != 0) resume(kPauseOutput);
+    worker_.resume_waiting();
   }
 }
 
-void ClientSession::close_slow() {
+void ClientSession::close_slow(size_t collected) {
   worker_.log().warning(cat("client ", state_.peer, " is closed: it does not read, and ",
-                            owed_bytes(), " bytes of replies wait for it"));
+                            owed_bytes() + collected, " bytes of replies wait for it"));
   close_now();
 }
 
@@ -235,15 +264,25 @@ void ClientSession::on_drained() {
   check_output();
 }
 
+// Who only waits for its turn is still listened to: it may hang up meanwhile.
 void ClientSession::pause(PauseReason reason) {
-  if (pause_ == 0 && !is_closed_) stream_->pause_reading();
   pause_ |= reason;
+  if (reason != kPauseTurn) stop_listening();
+}
+
+void ClientSession::stop_listening() {
+  if (is_deaf_ || is_closed_) return;
+  is_deaf_ = true;
+  stream_->pause_reading();
 }
 
 void ClientSession::resume(PauseReason reason) {
   const bool was_paused = pause_ != 0;
   pause_ &= static_cast<uint8_t>(~reason);
-  if (was_paused && pause_ == 0 && !is_closed_) stream_->resume_reading();
+  if (!was_paused || pause_ != 0 || is_closed_) return;
+  stop_listening();  // what is here already is brought again by the end of a pause alone
+  is_deaf_ = false;
+  stream_->resume_reading();
 }
 
 void ClientSession::add_hold(const Pending& held) {
@@ -277,8 +316,12 @@ void ClientSession::close_now() {
 }
 
 void ClientSession::release_records() {
-  worker_.change_slow_bytes(-static_cast<int64_t>(slow_bytes_));
-  slow_bytes_ = 0;
+  worker_.change_output_bytes(-static_cast<int64_t>(counted_output_));
+  worker_.change_input_bytes(-static_cast<int64_t>(counted_input_));
+  counted_output_ = counted_input_ = 0;
+  worker_.resume_waiting();
+  end_transaction();
+  end_watch();
   holds_.reset();
   Pending* list = head_;
   head_ = tail_ = nullptr;

@@ -15,7 +15,10 @@
 
 namespace sf {
 
+class BackendConn;
 class Worker;
+struct Transaction;
+struct Watch;
 struct CommandRule;
 struct CommandSpec;
 
@@ -26,6 +29,7 @@ enum PauseReason : uint8_t {
   kPauseBackend = 1U << 2,   // a server does not take requests as fast as they come
   kPauseHold = 1U << 3,      // no room for another held request
   kPauseEnd = 1U << 4,       // no more requests will be taken
+  kPauseTurn = 1U << 5,      // WATCH, or EXEC after it, is to be answered first
 };
 
 class ClientSession final : public StreamHandler {
@@ -37,6 +41,7 @@ class ClientSession final : public StreamHandler {
 
   void open(std::unique_ptr<AcceptedSocket> socket);
   uint64_t id() const { return state_.id; }
+  int db() const { return state_.db; }
 
   // Puts a record at the end of the order of replies.
   void enqueue(Pending* record);
@@ -49,6 +54,14 @@ class ClientSession final : public StreamHandler {
 
   void pause(PauseReason reason);
   void resume(PauseReason reason);
+
+  // Of a WATCH: what was watched did not change its owner, nor was its connection lost.
+  bool watch_holds() const;
+  BackendConn* watch_conn() const;
+
+  bool is_at_head(const Pending* record) const { return record == head_; }
+  // Ends the connection, which does not take the reply it is owed (`collected` bytes of it here).
+  void close_slow(size_t collected);
 
   const SessionHolds* holds() const { return holds_.get(); }
   void add_hold(const Pending& held);
@@ -71,6 +84,13 @@ class ClientSession final : public StreamHandler {
   bool handle_unknown(const Request& request);
   bool handle_migration(const CommandSpec& spec, const Request& request);
   bool forward(const CommandSpec* spec, const Request& request);
+  // client_transactions.cc. False: the command is none of a transaction of data.
+  bool handle_transaction(const CommandSpec& spec, const CommandRule& rule, const Request& request);
+  void queue_data(const CommandSpec& spec, const CommandRule& rule, const Request& request);
+  bool execute();
+  void watch(const CommandSpec& spec, const Request& request);
+  void end_watch();
+  void end_transaction();
   void run_local(const CommandRule& rule, const Request& request);
   void queue_in_multi(const CommandSpec& spec, const CommandRule& rule, const Request& request);
   void protocol_error();
@@ -80,9 +100,10 @@ class ClientSession final : public StreamHandler {
   void pop_head();
   void flush_done();
   bool has_room() const;
+  bool count_input(size_t left);
   size_t owed_bytes() const { return stream_->unsent_bytes() + parked_bytes_; }
+  void stop_listening();
   void check_output();
-  void close_slow();
   void close_now();
   void release_records();
   void end_if_done();
@@ -95,11 +116,16 @@ class ClientSession final : public StreamHandler {
   Pending* tail_ = nullptr;
   size_t queued_ = 0;          // records in the order of replies
   size_t parked_bytes_ = 0;    // replies that wait for an earlier one
-  size_t slow_bytes_ = 0;      // replies taken while over the output limit
+  size_t counted_output_ = 0;  // of owed_bytes(), as told to the worker
+  size_t counted_input_ = 0;   // of an unfinished request, as told to the worker
   size_t reply_estimate_x16_;  // moving average of the size of a reply, times 16
   uint8_t pause_ = 0;
+  bool is_deaf_ = false;  // the stream is paused
   bool is_closed_ = false;
+  bool retry_ = false;  // the request at hand is to be brought again
   std::unique_ptr<SessionHolds> holds_;
+  std::unique_ptr<Transaction> transaction_;  // null: nothing queued since MULTI
+  std::unique_ptr<Watch> watch_;
 };
 
 }  // namespace sf

@@ -28,7 +28,14 @@ struct DataPlaneOptions {
       4UL << 20;  // unread replies of one client; beyond it the client is not read
   size_t client_requests_max =
       10'000;  // unanswered requests of one client; beyond it the client is not read
-  size_t held_requests_max = 100'000;  // of all workers
+  // Of all workers together, shared out evenly among them:
+  size_t output_bytes_max = 256UL << 20;  // unread replies; beyond it clients that owe most go
+  size_t requests_max = 1'000'000;        // unanswered; beyond it each client has one at a time
+  size_t input_bytes_max = 1UL << 30;     // requests not yet whole; beyond it their senders go
+  size_t reply_bytes_max = 64UL << 20;    // of one reply that its client does not take in pieces
+  size_t backend_requests_max = 100'000;  // unanswered on one connection to a server
+  bool transactions = true;               // the servers know MULTI, EXEC and WATCH
+  size_t held_requests_max = 100'000;     // of all workers
   size_t held_bytes_max = 64UL << 20;
   size_t clients_max = 10'000;
 };

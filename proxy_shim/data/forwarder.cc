@@ -6,6 +6,7 @@
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "proxy_shim/data/fanout.h"
+#include "proxy_shim/data/transaction.h"
 #include "proxy_shim/data/worker.h"
 
 namespace sf {
@@ -55,6 +56,7 @@ bool Forwarder::submit(ClientSession& client, const ForwardRequest& request) {
 }
 
 void Forwarder::resubmit(Pending* held) {
+  if (held->skip > 0) return resubmit_transaction(held);
   ClientSession& client = *held->client;
   const auto outcome = parser_.parse(held->bytes, &held_request_);
   SF_CHECK(outcome == RequestParser::Outcome::kRequest);
@@ -139,8 +141,16 @@ Forwarder::Verdict Forwarder::judge(const ClientSession& client, const ForwardRe
                    "' with BLOCK would block every client that shares the connection");
     return Verdict::kRefuse;
   }
+  const Verdict verdict =
+      judge_slots(client, is_write(worker_, request), writes_all_slots(worker_, request));
+  if (verdict != Verdict::kSplit || request.spec->split != SplitRule::kNone) return verdict;
+  refusal_ = two_owners(request.argv[0]);
+  return Verdict::kRefuse;
+}
+
+// By slots_. kSplit: they have two owners.
+Forwarder::Verdict Forwarder::judge_slots(const ClientSession& client, bool write, bool all_slots) {
   const Routes& routes = worker_.routes();
-  const bool write = is_write(worker_, request);
   uint8_t any_flags = 0;
   uint8_t common_flags = 0xff;
   for (const uint16_t slot : slots_) {
@@ -148,29 +158,30 @@ Forwarder::Verdict Forwarder::judge(const ClientSession& client, const ForwardRe
     common_flags &= routes.flags(slot);
   }
   if ((any_flags & (kRouteOutside | kRouteDoubt)) != 0) return refuse_for_slot(write);
-  if (must_hold(client, write, writes_all_slots(worker_, request), any_flags)) {
-    return Verdict::kHold;
-  }
+  if (must_hold(client, write, all_slots, any_flags)) return Verdict::kHold;
   // Only now: the master of a stopped group may be known again when a hold ends.
   if (write && (any_flags & kRouteStopped) != 0) return refuse_for_slot(write);
   owner_ = Routes::side_of(common_flags);
   if (((any_flags ^ common_flags) & kRouteNew) == 0) return Verdict::kSend;
-  sides_.clear();
-  for (const uint16_t slot : slots_) sides_.push_back(Routes::side_of(routes.flags(slot)));
-  if (request.spec->split != SplitRule::kNone) return Verdict::kSplit;
-  refusal_ = two_owners(request);
-  return Verdict::kRefuse;
+  find_sides();
+  return Verdict::kSplit;
 }
 
-std::string Forwarder::two_owners(const ForwardRequest& request) const {
+void Forwarder::find_sides() {
+  sides_.clear();
+  for (const uint16_t slot : slots_) {
+    sides_.push_back(Routes::side_of(worker_.routes().flags(slot)));
+  }
+}
+
+std::string Forwarder::two_owners(std::string_view command) const {
   const auto other = static_cast<size_t>(
       std::find_if(sides_.begin(), sides_.end(), [&](Side s) { return s != sides_[0]; }) -
       sides_.begin());
   const Routes& routes = worker_.routes();
-  return cat("CROSSSLOT keys of '", to_lower(request.argv[0]), "' have two owners: slot ",
-             slots_[0], " is at ", routes.address(sides_[0]).address.text(), ", slot ",
-             slots_[other], " at ", routes.address(sides_[other]).address.text(),
-             "; try again when the move is over");
+  return cat("CROSSSLOT keys of '", to_lower(command), "' have two owners: slot ", slots_[0],
+             " is at ", routes.address(sides_[0]).address.text(), ", slot ", slots_[other], " at ",
+             routes.address(sides_[other]).address.text(), "; try again when the move is over");
 }
 
 void Forwarder::describe(Pending* record, const ForwardRequest& request) const {
@@ -223,6 +234,96 @@ void Forwarder::send_parts(Pending* whole, const ForwardRequest& request) {
     backend.send(requests[p], parts[p]);
     if (backend.is_congested()) client->pause(kPauseBackend);
   }
+}
+
+std::string Forwarder::inspect(const ForwardRequest& request, const std::vector<uint16_t>& others,
+                               std::vector<uint16_t>* slots) {
+  if (!locate_keys(request)) return refusal_;
+  if (blocks(request)) return cat("ERR '", to_lower(request.argv[0]), "' cannot block here");
+  *slots = slots_;
+  for (const uint16_t slot : slots_) {
+    std::string refusal = worker_.routes().refusal(slot, is_write(worker_, request));
+    if (!refusal.empty()) return refusal;
+  }
+  slots_.insert(slots_.begin(), others.begin(), others.end());
+  find_sides();
+  const bool is_one =
+      std::all_of(sides_.begin(), sides_.end(), [&](Side side) { return side == sides_[0]; });
+  return is_one ? std::string() : two_owners(request.argv[0]);
+}
+
+Forwarder::Verdict Forwarder::judge_transaction(const ClientSession& client, bool write,
+                                                bool all_slots, bool is_watched) {
+  Verdict verdict = judge_slots(client, write, all_slots);
+  if (verdict == Verdict::kSplit) {
+    refusal_ = two_owners("exec");
+    verdict = Verdict::kRefuse;
+  }
+  // "EXECABORT" tells clients that nothing of it was done.
+  if (verdict == Verdict::kRefuse) refusal_ = cat("EXECABORT Transaction discarded: ", refusal_);
+  if (verdict == Verdict::kSend && is_watched && !client.watch_holds()) return Verdict::kSplit;
+  return verdict;
+}
+
+bool Forwarder::submit_transaction(ClientSession& client, const Transaction& transaction,
+                                   bool is_watched) {
+  slots_ = transaction.slots;
+  const Verdict verdict =
+      judge_transaction(client, transaction.is_write, transaction.all_slots, is_watched);
+  Pending* record = worker_.pool().take();
+  record->started_us = worker_.now_us();
+  record->db = static_cast<uint8_t>(client.db());
+  record->is_write = transaction.is_write;
+  record->all_slots = transaction.all_slots;
+  record->skip = transaction.count + 1;
+  record->is_watched = is_watched;
+  record->slot = slots_[0];
+  record->more_slots.assign(slots_.begin() + 1, slots_.end());
+  if (verdict == Verdict::kHold) {
+    if (!worker_.holds().push(record, transaction.bytes)) {
+      worker_.pool().give(record);
+      return false;
+    }
+    client.enqueue(record);
+    client.add_hold(*record);
+    return true;
+  }
+  client.enqueue(record);
+  if (verdict == Verdict::kSend) {
+    send_transaction(record, transaction.bytes);
+  } else {
+    refuse(record);
+  }
+  return true;
+}
+
+void Forwarder::resubmit_transaction(Pending* held) {
+  slots_.assign(1, held->slot);
+  slots_.insert(slots_.end(), held->more_slots.begin(), held->more_slots.end());
+  const Verdict verdict =
+      judge_transaction(*held->client, held->is_write, held->all_slots, held->is_watched);
+  if (verdict == Verdict::kHold) {
+    worker_.holds().keep(held);
+    held->client->add_hold(*held);
+    return;
+  }
+  worker_.holds().let_go(held, worker_.loop().now_us());
+  if (verdict == Verdict::kSplit) {
+    worker_.complete(held, "*-1\r\n");  // what was watched has another owner now
+  } else if (verdict == Verdict::kRefuse) {
+    refuse(held);
+  } else {
+    const std::string bytes = std::move(held->bytes);
+    send_transaction(held, bytes);
+  }
+}
+
+void Forwarder::send_transaction(Pending* record, std::string_view bytes) {
+  ClientSession* client = record->client;
+  BackendConn* watched = record->is_watched ? client->watch_conn() : nullptr;
+  BackendConn& backend = watched != nullptr ? *watched : worker_.backend(owner_, record->db);
+  backend.send(bytes, record);
+  if (backend.is_congested()) client->pause(kPauseBackend);
 }
 
 void Forwarder::refuse(Pending* record) {

@@ -15,6 +15,7 @@ namespace sf {
 
 class Worker;
 class ClientSession;
+struct Transaction;
 
 struct ForwardRequest {
   const CommandSpec* spec = nullptr;  // null: unknown, taken for a write of its first argument
@@ -32,6 +33,13 @@ class Forwarder {
   // same request again). Otherwise it is on its way, held, or answered.
   bool submit(ClientSession& client, const ForwardRequest& request);
 
+  // For a command that is to be queued in MULTI, or WATCH: its slots, and the error if it may not
+  // be, also if its owner is not that of `others` ("" otherwise).
+  std::string inspect(const ForwardRequest& request, const std::vector<uint16_t>& others,
+                      std::vector<uint16_t>* slots);
+  // MULTI .. EXEC as one write. `is_watched`: on the connection of the client's WATCH. As submit().
+  bool submit_transaction(ClientSession& client, const Transaction& transaction, bool is_watched);
+
   // A held record taken from the queue: sent, refused, or given back to it.
   void resubmit(Pending* held);
 
@@ -39,10 +47,16 @@ class Forwarder {
   enum class Verdict { kSend, kSplit, kHold, kRefuse };
 
   Verdict judge(const ClientSession& client, const ForwardRequest& request);
+  Verdict judge_slots(const ClientSession& client, bool write, bool all_slots);
+  Verdict judge_transaction(const ClientSession& client, bool write, bool all_slots,
+                            bool is_watched);
+  void resubmit_transaction(Pending* held);
+  void send_transaction(Pending* record, std::string_view bytes);
   bool locate_keys(const ForwardRequest& request);
   bool must_hold(const ClientSession& client, bool write, bool all_slots, uint8_t any_flags) const;
   Verdict refuse_for_slot(bool write);
-  std::string two_owners(const ForwardRequest& request) const;
+  void find_sides();
+  std::string two_owners(std::string_view command) const;
   void describe(Pending* record, const ForwardRequest& request) const;
   void send(Pending* record, const ForwardRequest& request, Verdict verdict);
   void send_parts(Pending* whole, const ForwardRequest& request);

@@ -10,7 +10,13 @@ namespace sf {
 
 namespace {
 constexpr int64_t kFlushCheckUs = 20'000;
-constexpr int64_t kSlowBytesMax = 256L << 20;  // replies of slow clients, of all workers
+constexpr size_t kLeastOutput = 64UL << 10;  // a client may owe this much, however little is left
+// Until a client's replies are known, as large as this each.
+constexpr size_t kFirstReplyEstimate = 128UL << 10;
+
+int64_t share_of(size_t total, const DataPlaneOptions& options) {
+  return static_cast<int64_t>(total) / std::max(options.threads, 1);
+}
 }  // namespace
 
 Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const RouteTable> table)
@@ -20,7 +26,9 @@ Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const
       stats_(*shared.stats[static_cast<size_t>(index)]),
       routes_(std::make_unique<Routes>(std::move(table))),
       facts_(std::make_shared<BackendFacts>()),
-      slow_bytes_max_(kSlowBytesMax / std::max(shared.options.threads, 1)),
+      output_bytes_max_(share_of(shared.options.output_bytes_max, shared.options)),
+      requests_max_(share_of(shared.options.requests_max, shared.options)),
+      large_reply_(kFirstReplyEstimate),
       pool_(stats_.inflight),
       holds_(shared.holds),
       forwarder_(*this),
@@ -60,14 +68,34 @@ void Worker::apply(std::shared_ptr<const RouteTable> table) {
   resume_clients(kPauseHold);
 }
 
+size_t Worker::client_output_limit() const {
+  const int64_t left = std::max<int64_t>(output_bytes_max_ - output_bytes_, 0);
+  const size_t most = options().client_output_bytes_max;
+  return std::clamp(static_cast<size_t>(left) / 8, std::min(kLeastOutput, most), most);
+}
+
+bool Worker::change_input_bytes(int64_t by) {
+  const int64_t now = shared_.input_bytes.fetch_add(by, std::memory_order_relaxed) + by;
+  return now <= static_cast<int64_t>(options().input_bytes_max);
+}
+
+void Worker::resume_all_waiting() {
+  const std::vector<BackendConn*> all = std::exchange(waiting_, {});
+  for (BackendConn* conn : all) conn->go_on();
+}
+
+void Worker::retire(std::unique_ptr<BackendConn> conn) {
+  retired_.push_back(std::move(conn));
+  retired_.back()->retire();
+}
+
 // Connections to an address that is no longer a side's end when the last answer is in.
 void Worker::renew_backends() {
   for (size_t side = 0; side < backends_.size(); ++side) {
     const BackendAddress& wanted = routes_->address(static_cast<Side>(side));
     for (auto& conn : backends_[side]) {
       if (conn == nullptr || conn->address() == wanted) continue;
-      retired_.push_back(std::move(conn));
-      retired_.back()->retire();
+      retire(std::move(conn));
     }
   }
   warm_backends();
@@ -121,6 +149,12 @@ void Worker::complete(Pending* record, std::string_view reply) {
 
 void Worker::complete_part(Pending* part, std::string_view reply) {
   Fanout* fanout = part->fanout;
+  std::string too_large;
+  if (part->is_dropped) {
+    resp::error(too_large, cat("ERR the part of the reply that one server sent is larger than ",
+                               options().reply_bytes_max, " bytes; ask for fewer keys at once"));
+    reply = too_large;
+  }
   const bool is_last = fanout->add_reply(part->part, reply);
   pool_.give(part);
   if (!is_last) return;
@@ -153,8 +187,14 @@ void Worker::complete_later(Pending* record, std::string reply, int64_t delay_us
 }
 
 bool Worker::pass_piece(Pending* record, std::string_view piece) {
+  if (record->is_dropped) return true;
   if (record->is_part) return false;
   return record->client == nullptr || record->client->pass_piece(record, piece);
+}
+
+void Worker::give_up(Pending* record, size_t collected) {
+  record->is_dropped = true;
+  if (!record->is_part && record->client != nullptr) record->client->close_slow(collected);
 }
 
 void Worker::resume_clients(PauseReason reason) {

@@ -2,6 +2,7 @@
 // flight and held. Everything here is of the loop's thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -70,19 +71,43 @@ class Worker {
   void complete(Pending* record, std::string_view reply);
   void complete_with_error(Pending* record, std::string_view text);
   void complete_later(Pending* record, std::string reply, int64_t delay_us);
-  // The front of a reply not yet whole. False: it must be collected.
+  // The front of a reply not yet whole. False: it must be collected, up to reply_bytes_max; then
+  // give_up() drops what comes of it.
   bool pass_piece(Pending* record, std::string_view piece);
+  void give_up(Pending* record, size_t collected);
 
   void resume_clients(PauseReason reason);
   void remove_client_later(uint64_t id);
   void remove_client_when_flushed(uint64_t id);
   void remove_retired_later();
 
-  void change_slow_bytes(int64_t by) { slow_bytes_ += by; }
-  bool is_over_slow_budget() const { return slow_bytes_ > slow_bytes_max_; }
+  // Replies that wait for clients to read them, as the sessions tell it. The more there are, the
+  // less of them one client may have.
+  void change_output_bytes(int64_t by) { output_bytes_ += by; }
+  bool is_over_output_budget() const { return output_bytes_ > output_bytes_max_; }
+  size_t client_output_limit() const;
+  bool is_over_request_budget() const { return stats_.inflight.get() > requests_max_; }
+  // Requests not yet whole. False: over the budget.
+  bool change_input_bytes(int64_t by);
+  // How large replies have been of late: limits what the first pipeline of a client brings in.
+  size_t large_reply() const { return large_reply_; }
+  void saw_large_reply(size_t size) {
+    large_reply_ = std::max(size, large_reply_ - large_reply_ / 16);
+  }
+
+  // A connection that waits for its only client, and none that does any more (6.5).
+  void add_waiting(BackendConn* conn) { waiting_.push_back(conn); }
+  void remove_waiting(BackendConn* conn) { std::erase(waiting_, conn); }
+  void resume_waiting() {
+    if (!waiting_.empty()) [[unlikely]]
+      resume_all_waiting();
+  }
+  // Takes a connection over that was one client's own: it ends when it has answered.
+  void retire(std::unique_ptr<BackendConn> conn);
 
  private:
   void open_backend(Side side, int db);
+  void resume_all_waiting();
   void renew_backends();
   void warm_backends();
   void release_held();
@@ -98,8 +123,10 @@ class Worker {
   std::unique_ptr<Routes> routes_;
   std::shared_ptr<const BackendFacts> facts_;
   int64_t now_us_ = 0;
-  int64_t slow_bytes_ = 0;
-  const int64_t slow_bytes_max_;
+  int64_t output_bytes_ = 0;
+  const int64_t output_bytes_max_;
+  const int64_t requests_max_;
+  size_t large_reply_;
   PendingPool pool_;
   WriteLedger ledger_;
   HoldQueue holds_;
@@ -108,6 +135,7 @@ class Worker {
   Request scratch_request_;
   std::array<std::array<std::unique_ptr<BackendConn>, kDatabases>, 2> backends_;
   std::vector<std::unique_ptr<BackendConn>> retired_;
+  std::vector<BackendConn*> waiting_;
   std::unordered_map<uint64_t, std::unique_ptr<ClientSession>> clients_;
   std::unordered_set<TimerId> timers_;  // of complete_later and the like
   std::function<void()> on_all_gone_;

@@ -177,8 +177,11 @@ void AdminCommands::lock(Call& call) {
   if (call.words.size() == 3 && !force) {
     return call.answer(error_reply(Status::invalid("usage: SHIM LOCK <owner> [FORCE]")));
   }
-  if (call.words[1].empty() || call.words[1].size() > 128) {
-    return call.answer(error_reply(Status::invalid("the lock's owner is 1 to 128 bytes")));
+  // What is kept and shown as JSON must be text.
+  if (call.words[1].empty() || call.words[1].size() > 128 ||
+      printable(call.words[1], 128) != call.words[1]) {
+    return call.answer(
+        error_reply(Status::invalid("the lock's owner is 1 to 128 printable ASCII bytes")));
   }
   Result<RunLock> taken = ports_.store->take_lock(call.words[1], force);
   if (!taken) return call.answer(error_reply(taken.status()));

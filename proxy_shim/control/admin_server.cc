@@ -41,7 +41,7 @@ class AdminServer::Session : public StreamHandler {
       const auto outcome = parser_.parse(unread.substr(used), &request);
       if (outcome == RequestParser::Outcome::kError) {
         resp::error(stream_->output(), "ERR Protocol error: " + parser_.error());
-        stream_->close_after_flush();
+        leave();
         return unread.size();
       }
       if (outcome == RequestParser::Outcome::kRequest) {
@@ -75,6 +75,13 @@ class AdminServer::Session : public StreamHandler {
     return unread.size();
   }
 
+  // The stream says nothing more once it is told to close, so the session goes by itself.
+  void leave() {
+    busy_ = true;
+    stream_->close_after_flush();
+    server_->loop_->defer([server = server_, id = id_] { server->forget(id); });
+  }
+
   void handle(std::vector<std::string> argv) {
     if (equals_ignore_case(argv[0], "AUTH")) return authenticate(argv);
     if (!server_->options_.password.empty() && !authenticated_) {
@@ -83,9 +90,7 @@ class AdminServer::Session : public StreamHandler {
     }
     if (equals_ignore_case(argv[0], "QUIT")) {
       resp::status(stream_->output(), "OK");
-      stream_->close_after_flush();
-      busy_ = true;
-      return;
+      return leave();
     }
     // The answer may come from another thread, after this session is gone.
     busy_ = true;

@@ -62,6 +62,26 @@ TEST_CASE("admin port: password") {
   CHECK(client.is_closed());
 }
 
+TEST_CASE("I9: connections that quit or break the protocol leave room for others") {
+  AdminRig rig;
+  for (int i = 0; i < 300; ++i) {
+    TestClient quits(rig.server->port());
+    CHECK(reply_text(quits.call({"QUIT"})) == "+OK");
+    TestClient breaks(rig.server->port());
+    breaks.send_raw("*x\r\n");
+    CHECK(reply_text(breaks.read()).starts_with("-ERR Protocol error"));
+  }
+  TestClient next(rig.server->port());
+  CHECK(reply_text(next.call({"PING"})) == "+PONG");
+}
+
+TEST_CASE("admin port: the lock's owner is text; the shim lives on after bytes that are none") {
+  AdminRig rig;
+  TestClient client(rig.server->port());
+  CHECK(reply_text(client.call({"SHIM", "LOCK", "\xaa\xfe"})).starts_with("-ERR the lock's owner"));
+  CHECK(client.call({"SHIM", "LOCK", "me"}).type == Reply::Type::kInteger);
+}
+
 TEST_CASE("admin port: a long command holds up its own connection only, and keeps its order") {
   AdminRig rig;
   std::atomic<bool> go{false};

@@ -109,6 +109,8 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
     // Asked again: the answer of a server that is just coming up may not be its last word.
     Result<ServerFacts> again = driver_->facts(side, kAskMs);
     if (!again || again->run_id != facts.run_id) return;
+    // Replaced while it was away: it may take itself for a master still, and gets nothing.
+    if (confirmed_ && !confirmed_(side)) return;
     log_.warning(cat(side_name(side), " master ", address(side), " has restarted"));
     store_->audit({{"what", "server restarted"},
                    {"side", side_name(side)},

@@ -30,6 +30,12 @@ class BackendMonitor {
                  std::function<void(std::string)> on_change, Log log);
   ~BackendMonitor();
 
+  // Asked before another process at a master's address is accepted; false if the group has another
+  // master now. Before start().
+  void before_accepting(std::function<bool(PairSide)> confirmed) {
+    confirmed_ = std::move(confirmed);
+  }
+
   void start();  // after stop() again, too
   void stop();
   void look_now();  // any thread
@@ -61,6 +67,7 @@ class BackendMonitor {
   StateStore* const store_;
   const std::function<void()> on_lags_;
   const std::function<void(std::string)> on_change_;
+  std::function<bool(PairSide)> confirmed_;
   const Log log_;
   SideState state_[2];
   std::mutex mutex_;

@@ -39,12 +39,17 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports,
              permits_.get(), driver_.get(), ports.plane,
              ports.stats,    ports.clock,   ports.log.tagged("cutover")},
       runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir))),
+      watch_(std::make_unique<GroupWatch>(
+          plan_, board_.get(), ports.store,
+          [this](const std::string& why) { runner_->interrupt(why); }, ports.log.tagged("groups"))),
       monitor_(std::make_unique<BackendMonitor>(
           plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store,
           [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
           ports.log.tagged("monitor"))),
       report_(ports_, ports.run_id),
-      commands_(ports_, runner_.get(), &report_, ports.reloader) {}
+      commands_(ports_, runner_.get(), &report_, ports.reloader) {
+  monitor_->before_accepting([this](PairSide side) { return watch_->confirms(side); });
+}
 
 MoveControl::~MoveControl() {
   stop();
@@ -82,13 +87,20 @@ void MoveControl::inherit(const MoveControl& before) {
   board_->begin_above(before.board_->route_epoch());
 }
 
+void MoveControl::look() {
+  watch_->round();
+  monitor_->round();
+}
+
 void MoveControl::begin() {
   board_->attach(shared_.plane);
   runner_->start();
   monitor_->start();
+  watch_->start();
 }
 
 void MoveControl::stop() {
+  watch_->stop();
   monitor_->stop();
   runner_->stop();
 }

@@ -10,6 +10,7 @@
 #include "proxy_shim/control/admin_commands.h"
 #include "proxy_shim/control/backend_monitor.h"
 #include "proxy_shim/control/cutover_runner.h"
+#include "proxy_shim/control/group_watch.h"
 #include "proxy_shim/control/permits.h"
 #include "proxy_shim/control/shim_report.h"
 #include "proxy_shim/control/startup.h"
@@ -39,7 +40,7 @@ class MoveControl {
   // What `before` has in memory only: the automatic mode's slots, and the tables' epochs.
   void inherit(const MoveControl& before);
   // One look at both servers, for what INFO says; before the first client.
-  void look() { monitor_->round(); }
+  void look();
   std::shared_ptr<const RouteTable> make_table() { return board_->make_table(); }
   // From here on it publishes by itself; the runner and the monitor work. Again after stop(), too.
   void begin();
@@ -67,6 +68,7 @@ class MoveControl {
   const std::unique_ptr<SlotBoard> board_;
   const RunPorts ports_;
   const std::unique_ptr<CutoverRunner> runner_;
+  const std::unique_ptr<GroupWatch> watch_;
   const std::unique_ptr<BackendMonitor> monitor_;
   const ShimReport report_;
   AdminCommands commands_;

@@ -1,6 +1,8 @@
 #include "proxy_shim/control/slot_board.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 namespace sf {
 
@@ -30,8 +32,8 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   for (const SlotRow& row : rows_) table->phase[static_cast<size_t>(row.slot)] = row.phase;
   table->old_side = {plan_.old_side.master, plan_.old_side.password, run_id_[0]};
   table->new_side = {plan_.new_side.master, plan_.new_side.password, run_id_[1]};
-  table->old_writes_stopped = stopped_[0][0] || stopped_[0][1];
-  table->new_writes_stopped = stopped_[1][0] || stopped_[1][1];
+  table->old_writes_stopped = is_stopped(PairSide::kOld);
+  table->new_writes_stopped = is_stopped(PairSide::kNew);
   return table;
 }
 
@@ -66,7 +68,7 @@ Status SlotBoard::stop_writes(PairSide side, Reason reason, bool stopped) {
   std::shared_ptr<const RouteTable> table;
   {
     std::lock_guard guard(mutex_);
-    bool& flag = stopped_[side == PairSide::kNew][reason == Reason::kMarker];
+    bool& flag = stopped_[side == PairSide::kNew][static_cast<size_t>(reason)];
     if (flag == stopped) return Status::ok();
     flag = stopped;
     table = table_locked();
@@ -89,8 +91,12 @@ Status SlotBoard::set_identity(PairSide side, const std::string& run_id) {
 
 bool SlotBoard::writes_stopped(PairSide side) const {
   std::lock_guard guard(mutex_);
+  return is_stopped(side);
+}
+
+bool SlotBoard::is_stopped(PairSide side) const {
   const auto& flags = stopped_[side == PairSide::kNew];
-  return flags[0] || flags[1];
+  return std::any_of(std::begin(flags), std::end(flags), std::identity());
 }
 
 void SlotBoard::note_attempt(const SlotSet& slots, uint64_t epoch, const std::string& text) {

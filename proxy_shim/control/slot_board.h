@@ -40,8 +40,9 @@ class SlotBoard {
   // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
   Status publish(const SlotSet& slots, SlotPhase phase);
   // A side's writes are answered with a retryable error until allowed again; `why` names the
-  // reason. Two independent reasons a side: the monitor's judgement and a marker not yet written.
-  enum class Reason { kIdentity, kMarker };
+  // reason. Three independent reasons a side: the monitor's judgement, a marker not yet written,
+  // and another first server of the group in the dashboard.
+  enum class Reason { kIdentity, kMarker, kGroup };
   Status stop_writes(PairSide side, Reason reason, bool stopped);
   bool writes_stopped(PairSide side) const;
   // The process judged to be this side's master: new connections accept no other.
@@ -61,6 +62,7 @@ class SlotBoard {
 
  private:
   std::shared_ptr<const RouteTable> table_locked();
+  bool is_stopped(PairSide side) const;  // mutex_ held
 
   const MovePlan plan_;
   std::mutex
@@ -68,7 +70,7 @@ class SlotBoard {
   DataPlane* plane_ = nullptr;
   mutable std::mutex mutex_;  // everything below
   std::array<SlotRow, kSlotCount> rows_;
-  bool stopped_[2][2] = {};
+  bool stopped_[2][3] = {};
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
 };

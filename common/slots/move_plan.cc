@@ -216,14 +216,14 @@ Status check_unit(const MovePlan& plan) {
                    cat("is ", kind_text(plan.new_side.kind), " but old.kind is ",
                        kind_text(plan.old_side.kind), "; both sides must be of one kind"));
   }
-  const bool node = plan.old_side.kind == ServerKind::kNode;
-  if (plan.unit != (node ? CutUnit::kSlot : CutUnit::kPlan)) {
-    return bad_key("unit", cat("must be ", node ? "slot" : "plan", " for kind ",
-                               kind_text(plan.old_side.kind)));
+  const ServerKind kind = plan.old_side.kind;
+  const bool by_slot = kind == ServerKind::kNode || kind == ServerKind::kPikaSharding;
+  if (plan.unit != (by_slot ? CutUnit::kSlot : CutUnit::kPlan)) {
+    return bad_key("unit", cat("must be ", by_slot ? "slot" : "plan", " for kind ", kind_text(kind)));
   }
-  if (!node && plan.handback == HandbackWay::kAssign) {
-    return bad_key("handback",
-                   "must be slot-action for kind redis, whose old master cannot be fenced");
+  if (kind != ServerKind::kNode && plan.handback == HandbackWay::kAssign) {
+    return bad_key("handback", cat("must be slot-action for kind ", kind_text(kind),
+                                   ", whose old master cannot be fenced"));
   }
   return Status::ok();
 }
@@ -285,7 +285,16 @@ Result<MovePlan> read_plan(const Json& json) {
 }  // namespace
 
 std::string_view kind_text(ServerKind kind) {
-  return kind == ServerKind::kNode ? "node" : "redis";
+  switch (kind) {
+    case ServerKind::kNode:
+      return "node";
+    case ServerKind::kRedis:
+      return "redis";
+    case ServerKind::kPika:
+      return "pika";
+    default:
+      return "pika-sharding";
+  }
 }
 std::string_view unit_text(CutUnit unit) {
   return unit == CutUnit::kSlot ? "slot" : "plan";
@@ -297,8 +306,11 @@ std::string_view handback_text(HandbackWay way) {
 Result<ServerKind> parse_kind(std::string_view text) {
   if (text == "node") return ServerKind::kNode;
   if (text == "redis") return ServerKind::kRedis;
-  return Status::invalid(
-      cat("'", printable(text), "' is no kind of server; allowed are node and redis"));
+  if (text == "pika") return ServerKind::kPika;
+  if (text == "pika-sharding") return ServerKind::kPikaSharding;
+  return Status::invalid(cat("'", printable(text),
+                             "' is no kind of server; allowed are node, redis, pika and "
+                             "pika-sharding"));
 }
 
 const std::vector<std::string>& move_phase_names() {

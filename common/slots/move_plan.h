@@ -14,14 +14,19 @@
 
 namespace sf {
 
-enum class ServerKind { kNode, kRedis };  // slotferry-node; redis-server or codis-server
+enum class ServerKind {
+  kNode,          // slotferry-node
+  kRedis,         // redis-server or codis-server
+  kPika,          // Pika 3.x and 4.0 in classic mode: replicates as a whole
+  kPikaSharding,  // Pika 3.2-3.4 in sharding mode: replicates slots
+};
 enum class CutUnit { kSlot, kPlan };      // what is switched together: one slot, or all of them
 enum class HandbackWay {
   kAssign,
   kSlotAction
 };  // how the dashboard is told to take the slots back
 
-std::string_view kind_text(ServerKind kind);      // "node", "redis"
+std::string_view kind_text(ServerKind kind);      // "node", "redis", "pika", "pika-sharding"
 std::string_view unit_text(CutUnit unit);         // "slot", "plan"
 std::string_view handback_text(HandbackWay way);  // "assign", "slot-action"
 Result<ServerKind> parse_kind(std::string_view text);
@@ -53,7 +58,7 @@ struct MovePlan {
   PlanSide old_side;  // JSON "old"
   PlanSide new_side;  // JSON "new"; same kind as the old side
   PlanShim shim;
-  CutUnit unit = CutUnit::kSlot;  // kSlot for nodes, kPlan for redis
+  CutUnit unit = CutUnit::kSlot;  // kSlot for node and pika-sharding, else kPlan
   int64_t max_pause_ms = 500;     // 1..60000, of one unit
   int hold_share_percent = 5;     // 1..100, of the time, of each slot's writes
   HandbackWay handback = HandbackWay::kAssign;

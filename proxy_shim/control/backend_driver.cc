@@ -1,6 +1,8 @@
 #include "proxy_shim/control/backend_driver.h"
 
 #include "proxy_shim/control/node_driver.h"
+#include "proxy_shim/control/pika_classic_driver.h"
+#include "proxy_shim/control/pika_sharding_driver.h"
 #include "proxy_shim/control/redis_driver.h"
 #include "proxy_shim/control/resp_client.h"
 
@@ -15,16 +17,23 @@ bool at_least_6_2(const std::string& version) {
   return major > 6 || (major == 6 && minor >= 2);
 }
 
+// Classic mode replicates as a whole, sharding mode by slot; 4.0 has classic only.
+Result<ServerKind> ask_pika_mode(RespClient& client, int64_t timeout_ms) {
+  Result<Reply> mode = client.ask({"CONFIG", "GET", "instance-mode"}, timeout_ms);
+  if (!mode) return mode.status();
+  const std::string said = mode->elements.size() == 2 ? mode->elements[1].text : "";
+  if (said == "classic") return ServerKind::kPika;
+  if (said == "sharding") return ServerKind::kPikaSharding;
+  return Status::refused(cat(client.address().text(), " is a Pika server of instance-mode '",
+                             printable(said), "', which is neither classic nor sharding"));
+}
+
 Result<ServerKind> ask_kind(const PlanSide& side, const std::string& name, int64_t timeout_ms) {
   RespClient client(side.master, side.password, name);
   Result<Reply> info = client.ask({"INFO", "server"}, timeout_ms);
   if (!info) return info.status();
   if (!info_field(info->text, "slotferry_version").empty()) return ServerKind::kNode;
-  if (!info_field(info->text, "pika_version").empty()) {
-    return Status::refused(cat(side.master.text(),
-                               " is a Pika server; this version of the shim moves slots between "
-                               "slotferry-node servers or between Redis servers only"));
-  }
+  if (!info_field(info->text, "pika_version").empty()) return ask_pika_mode(client, timeout_ms);
   const std::string version = info_field(info->text, "redis_version");
   if (at_least_6_2(version)) return ServerKind::kRedis;
   return Status::refused(cat(side.master.text(), " is Redis '", version,
@@ -32,6 +41,14 @@ Result<ServerKind> ask_kind(const PlanSide& side, const std::string& name, int64
 }
 
 }  // namespace
+
+Result<std::map<int, uint64_t>> BackendDriver::markers(const SlotSet& slots, int64_t timeout_ms) {
+  Result<uint64_t> one = marker(timeout_ms);
+  if (!one) return one.status();
+  std::map<int, uint64_t> out;
+  slots.for_each([&](int slot) { out[slot] = *one; });
+  return out;
+}
 
 Result<std::unique_ptr<BackendDriver>> make_driver(const MovePlan& plan, DriverNotes* notes,
                                                    const Clock* clock, const std::string& name,
@@ -49,6 +66,10 @@ Result<std::unique_ptr<BackendDriver>> make_driver(const MovePlan& plan, DriverN
   std::unique_ptr<BackendDriver> driver;
   if (*old_kind == ServerKind::kNode) {
     driver = std::make_unique<NodeDriver>(plan, name);
+  } else if (*old_kind == ServerKind::kPika) {
+    driver = std::make_unique<PikaClassicDriver>(plan, notes, clock, name);
+  } else if (*old_kind == ServerKind::kPikaSharding) {
+    driver = std::make_unique<PikaShardingDriver>(plan, notes, clock, name);
   } else {
     driver = std::make_unique<RedisDriver>(plan, notes, clock, name);
   }

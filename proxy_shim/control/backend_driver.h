@@ -40,6 +40,7 @@ struct SlotReport {
   Link link = Link::kNone;
   Fence fence = Fence::kNo;
   std::optional<uint64_t> promoted = std::nullopt;  // new side: as BackendDriver::promoted
+  std::optional<int64_t> lag = {};  // replica: where the difference of two `at.seq` does not say it
 };
 struct Survey {
   std::map<int, SlotReport> old_side;
@@ -82,7 +83,7 @@ class BackendDriver {
   virtual ~BackendDriver() = default;
 
   virtual const CutTraits& traits() const = 0;
-  virtual const char* kind() const = 0;  // "node", "redis"
+  virtual const char* kind() const = 0;  // "node", "redis", "pika", "pika-sharding"
   virtual Status connect(int64_t timeout_ms) = 0;
 
   // Both sides learn the epoch and refuse lower ones from now on, where the kind has epochs.
@@ -117,6 +118,8 @@ class BackendDriver {
   virtual Result<std::map<int, uint64_t>> promoted(const SlotSet&, int64_t) {
     return std::map<int, uint64_t>();
   }
+  // As marker(), of each of `slots`; kinds with one marker for the whole server say it for all.
+  virtual Result<std::map<int, uint64_t>> markers(const SlotSet& slots, int64_t timeout_ms);
   // Restores what announce() and fence() set and neither unfence() nor the permanent fence governs.
   virtual Status release(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   virtual Status link_reverse(const CutAttempt& attempt, const ReplPosition& from,

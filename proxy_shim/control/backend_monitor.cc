@@ -176,6 +176,7 @@ void BackendMonitor::look_at_lags() {
       if (from.master && !to.master && to.link == SlotReport::Link::kUp &&
           from.at.history == to.at.history) {
         lag = static_cast<int64_t>(from.at.seq - std::min(from.at.seq, to.at.seq));
+        lag = to.lag.value_or(lag);
       }
     }
     board_->set_lag(slot, lag, driver_->lag_limit());

@@ -32,6 +32,8 @@ struct CutTraits {
   bool end_fenced = true;  // a fence or a pause makes the old end final, unanswered writes included
   bool reverse_link = true;  // the old side can follow the new one from the switch position
   bool exact_end = true;     // the end moves by client writes only, not by the server's own chatter
+  bool holds_stay = false;  // one end for the whole server: slots that stay are held too until then
+  bool permanent_fence = true;  // the old side can be closed for writes for good
 };
 
 struct CutEvent {

@@ -58,6 +58,7 @@ RespClient::~RespClient() {
 void RespClient::close() {
   if (context_ != nullptr) redisFree(context_);
   context_ = nullptr;
+  late_ = 0;
 }
 
 Status RespClient::connect(int64_t timeout_ms) {
@@ -109,24 +110,63 @@ Status RespClient::end_abandoned(int64_t timeout_ms) {
 }
 
 Result<Reply> RespClient::exchange(const std::vector<std::string>& argv, int64_t timeout_ms) {
-  std::vector<const char*> parts;
-  std::vector<size_t> sizes;
-  for (const std::string& arg : argv) {
-    parts.push_back(arg.data());
-    sizes.push_back(arg.size());
+  Result<std::vector<Reply>> replies = exchange_all({argv}, timeout_ms);
+  if (!replies) return replies.status();
+  return std::move(replies->front());
+}
+
+Result<std::vector<Reply>> RespClient::exchange_all(
+    const std::vector<std::vector<std::string>>& requests, int64_t timeout_ms) {
+  const Status late = read_late(timeout_ms);
+  if (!late) return late;
+  late_since_ = std::chrono::steady_clock::now();
+  for (const std::vector<std::string>& argv : requests) {
+    std::vector<const char*> parts;
+    std::vector<size_t> sizes;
+    for (const std::string& arg : argv) {
+      parts.push_back(arg.data());
+      sizes.push_back(arg.size());
+    }
+    redisAppendCommandArgv(context_, static_cast<int>(parts.size()), parts.data(), sizes.data());
+    ++late_;
   }
+  std::vector<Reply> out;
+  for (const std::vector<std::string>& argv : requests) {
+    Result<Reply> reply = next_reply(argv[0], timeout_ms);
+    if (!reply) return reply.status();
+    out.push_back(std::move(*reply));
+  }
+  return out;
+}
+
+Status RespClient::read_late(int64_t timeout_ms) {
+  while (late_ > 0) {
+    Result<Reply> reply = next_reply("an earlier request", timeout_ms);
+    if (!reply) return reply.status();
+  }
+  return Status::ok();
+}
+
+Result<Reply> RespClient::next_reply(const std::string& command, int64_t timeout_ms) {
   redisSetTimeout(context_, to_timeval(timeout_ms));
-  void* raw =
-      redisCommandArgv(context_, static_cast<int>(parts.size()), parts.data(), sizes.data());
-  if (raw == nullptr) {
+  void* raw = nullptr;
+  if (redisGetReply(context_, &raw) != REDIS_OK || raw == nullptr) {
     const bool late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
     const std::string why = context_->errstr;
-    if (id_ != 0) abandoned_ = std::exchange(id_, 0);
-    close();
+    const auto waited = std::chrono::steady_clock::now() - late_since_;
+    if (late && keeps_late_ && waited < std::chrono::milliseconds(kLateMaxMs)) {
+      // hiredis refuses a context with an error; this one only waits.
+      context_->err = 0;
+      context_->errstr[0] = '\0';
+    } else {
+      if (id_ != 0) abandoned_ = std::exchange(id_, 0);
+      close();
+    }
     return Status::timeout(
-        late ? cat(address_.text(), " gave no answer to ", argv[0], " within ", timeout_ms, " ms")
+        late ? cat(address_.text(), " gave no answer to ", command, " within ", timeout_ms, " ms")
              : cat("connection to ", address_.text(), " broke: ", why));
   }
+  --late_;
   auto* reply = static_cast<redisReply*>(raw);
   Reply out = to_reply(*reply);
   freeReplyObject(reply);
@@ -145,6 +185,20 @@ Result<Reply> RespClient::ask(const std::vector<std::string>& argv, int64_t time
     return Status::refused(cat(address_.text(), " answers ", argv[0], " with ", reply->text));
   }
   return reply;
+}
+
+Result<std::vector<Reply>> RespClient::ask_all(
+    const std::vector<std::vector<std::string>>& requests, int64_t timeout_ms) {
+  Status status = connect(timeout_ms);
+  if (!status) return status;
+  Result<std::vector<Reply>> replies = exchange_all(requests, timeout_ms);
+  if (!replies) return replies;
+  for (size_t i = 0; i < replies->size(); ++i) {
+    const Reply& reply = (*replies)[i];
+    if (!reply.is_error()) continue;
+    return Status::refused(cat(address_.text(), " answers ", requests[i][0], " with ", reply.text));
+  }
+  return replies;
 }
 
 Status RespClient::ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms) {

@@ -2,6 +2,7 @@
 // calls; a broken one is made anew by the next call. Not thread-safe: one owner thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,6 +30,14 @@ class RespClient {
   // connect().
   void end_abandoned_connections() { end_abandoned_ = true; }
 
+  // For servers on which not even that helps (Pika executes requests after their connection has
+  // ended): a connection is kept when an answer is late, and the answer is waited for before
+  // anything else is sent on it, so that requests are executed in the order they were made.
+  // After kLateMaxMs without one the connection is given up all the same: a peer that is gone must
+  // not be waited for for ever.
+  static constexpr int64_t kLateMaxMs = 15'000;
+  void wait_for_late_answers() { keeps_late_ = true; }
+
   const HostPort& address() const { return address_; }
   bool connected() const { return context_ != nullptr; }
 
@@ -44,6 +53,10 @@ class RespClient {
 
   // As call(), and an error reply becomes Code::kRefused with the server's text.
   Result<Reply> ask(const std::vector<std::string>& argv, int64_t timeout_ms);
+  // Sends all requests at once and waits for all replies, in order; `timeout_ms` for the whole. An
+  // error reply is an error, of the first one.
+  Result<std::vector<Reply>> ask_all(const std::vector<std::vector<std::string>>& requests,
+                                     int64_t timeout_ms);
   // As ask(), for requests that are answered +OK.
   Status ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms);
 
@@ -51,12 +64,19 @@ class RespClient {
   Status authenticate(int64_t timeout_ms);
   Status end_abandoned(int64_t timeout_ms);
   Result<Reply> exchange(const std::vector<std::string>& argv, int64_t timeout_ms);
+  Result<std::vector<Reply>> exchange_all(const std::vector<std::vector<std::string>>& requests,
+                                          int64_t timeout_ms);
+  Result<Reply> next_reply(const std::string& command, int64_t timeout_ms);
+  Status read_late(int64_t timeout_ms);
 
   HostPort address_;
   std::string password_;
   std::string name_;
   redisContext* context_ = nullptr;
   bool end_abandoned_ = false;
+  bool keeps_late_ = false;
+  std::chrono::steady_clock::time_point late_since_;
+  size_t late_ = 0;        // answers not yet come on this connection
   int64_t id_ = 0;         // the server's number of this connection; 0: not asked
   int64_t abandoned_ = 0;  // ... of one with a request that was never answered
 };

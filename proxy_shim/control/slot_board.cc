@@ -53,11 +53,17 @@ void SlotBoard::attach(DataPlane* plane) {
 }
 
 Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase) {
+  return publish(slots, phase, {}, phase);
+}
+
+Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
+                          SlotPhase others_phase) {
   std::lock_guard gate(gate_);
   std::shared_ptr<const RouteTable> table;
   {
     std::lock_guard guard(mutex_);
     slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].phase = phase; });
+    others.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].phase = others_phase; });
     table = table_locked();
   }
   return plane_ == nullptr ? Status::ok() : plane_->publish(table);

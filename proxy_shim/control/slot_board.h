@@ -39,6 +39,9 @@ class SlotBoard {
 
   // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
   Status publish(const SlotSet& slots, SlotPhase phase);
+  // Two sets in one table.
+  Status publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
+                 SlotPhase others_phase);
   // A side's writes are answered with a retryable error until allowed again; `why` names the
   // reason. Three independent reasons a side: the monitor's judgement, a marker not yet written,
   // and another first server of the group in the dashboard.

@@ -163,18 +163,18 @@ Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
   Result<std::map<int, uint64_t>> promoted = driver.promoted(plan.slots, timeout_ms);
   if (!promoted) return promoted.status();
   for (const auto& [slot, promote] : *promoted) survey->new_side[slot].promoted = promote;
-  Result<uint64_t> marker = driver.marker(timeout_ms);
-  if (!marker) return marker.status();
+  Result<std::map<int, uint64_t>> markers = driver.markers(plan.slots, timeout_ms);
+  if (!markers) return markers.status();
   StartVerdicts out;
   out.epoch = *epoch;
   for (const auto& [slot, record] : records) {
     out.slots[slot] = judge_slot(slot, record, survey->old_side.at(slot), survey->new_side.at(slot),
-                                 driver.traits(), *marker);
+                                 driver.traits(), markers->at(slot));
   }
   take_back(*epoch, driver, timeout_ms, &out, log);
   const SlotSet open =
       with(out, [](const SlotVerdict& v) { return v.text == "the old side is not fenced"; });
-  if (plan.stay.empty() || driver.traits().exact_end) {
+  if (driver.traits().permanent_fence && (plan.stay.empty() || driver.traits().exact_end)) {
     fence_again(open, *epoch, driver, timeout_ms, &out);
     if (!open.empty()) (void)driver.release({open, *epoch}, timeout_ms);
   } else {

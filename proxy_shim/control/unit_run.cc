@@ -84,6 +84,7 @@ UnitRun::UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine
       interrupts_(interrupts),
       machine_(machine),
       slots_(slots),
+      held_too_(ports.driver->traits().holds_stay ? ports.plan->stay : SlotSet{}),
       max_pause_ms_(max_pause_ms) {}
 
 void UnitRun::attempt(uint64_t epoch) {
@@ -219,7 +220,9 @@ Status UnitRun::publish(SlotPhase phase) {
                                               machine_->mark_owed());
     if (!status) ports_.log.error(status.text());
   }
-  Status status = ports_.board->publish(slots_, phase);
+  const bool held = phase == SlotPhase::kHold || phase == SlotPhase::kPromote;
+  Status status =
+      ports_.board->publish(slots_, phase, held_too_, held ? SlotPhase::kHold : SlotPhase::kStay);
   if (!status) ports_.log.error(cat("publishing ", phase_name(phase), ": ", status.text()));
   if (phase == SlotPhase::kOld || phase == SlotPhase::kNew || phase == SlotPhase::kDoubt) let_go();
   return status;
@@ -230,7 +233,9 @@ void UnitRun::let_go() {
   let_go_us_ = ports_.clock->mono_us();
   hold_us_ = let_go_us_ - hold_start_us_;
   hold_start_us_ = 0;
-  const HoldReport report = ports_.plane->take_hold_report(slots_);
+  SlotSet let_go = slots_;
+  let_go.add(held_too_);
+  const HoldReport report = ports_.plane->take_hold_report(let_go);
   pause_us_ = report.pause_us;
   held_ = report.held_requests;
   ports_.board->note_pause(slots_, pause_us_, held_);
@@ -261,9 +266,11 @@ CutEvent UnitRun::perform_proof(const CutAction& action, CutEvent event) {
 }
 
 CutEvent UnitRun::drain(InFlight what, CutEvent event) {
+  SlotSet drained_slots = slots_;
+  if (what == InFlight::kWrites) drained_slots.add(held_too_);
   for (;;) {
     Result<DataPlane::Drained> drained =
-        ports_.plane->drain(slots_, what, std::min(left_ms(), kSliceMs));
+        ports_.plane->drain(drained_slots, what, std::min(left_ms(), kSliceMs));
     event.status = drained.status();
     if (drained) event.unanswered = drained->unanswered;
     if (drained || drained.status().code() != Code::kTimeout) return event;

@@ -93,6 +93,7 @@ class UnitRun {
   InterruptBox* interrupts_;
   CutoverMachine* machine_;
   const SlotSet slots_;
+  const SlotSet held_too_;  // slots that stay and are held until the end is proved, or none
   const int64_t max_pause_ms_;
   CutAttempt attempt_;
   CutAttempt undo_;  // epoch 0: nothing is being taken back

@@ -54,6 +54,10 @@ class FakePika::Connection final : public StreamHandler {
     if (!gone_) stream_->write(out);
   }
 
+  void send_raw(const std::string& bytes) {
+    if (!gone_) stream_->write(bytes);
+  }
+
   int db = 0;
   bool authenticated = false;
   Unit* fed = nullptr;
@@ -161,6 +165,10 @@ std::string FakePika::answer(Connection* connection, const Words& argv) {
   const std::string name = to_lower(argv[0]);
   if (name == "fake") return fake(argv);
   if (wedged_) return "";
+  if (name == silent_ && connection != nullptr) {
+    waiting_.emplace_back(connection->id(), argv);
+    return "";
+  }
   const bool asks = connection != nullptr && !connection->authenticated;
   if (name == "auth") {
     if (options_.password.empty()) return error("Client sent AUTH, but no password is set");
@@ -343,6 +351,17 @@ std::string FakePika::fake(const Words& argv) {
   if (verb == "on") {
     staged_.push_back({to_lower(argv.at(2)), static_cast<int>(parse_int64(argv.at(3)).value_or(1)),
                        Words(argv.begin() + 4, argv.end())});
+    return ok();
+  }
+  if (verb == "silent") {
+    silent_ = argv.at(2) == "no" ? "" : to_lower(argv.at(2));
+    const auto waiting = std::exchange(waiting_, {});
+    for (const auto& [id, late] : waiting) {
+      const auto found = connections_.find(id);
+      const std::string reply =
+          answer(found == connections_.end() ? nullptr : found->second.get(), late);
+      if (found != connections_.end()) found->second->send_raw(reply);
+    }
     return ok();
   }
   if (verb == "queued") {

@@ -6,7 +6,8 @@
 //   FAKE CRASH                    kill -9 and a start with what CONFIG REWRITE left
 //   FAKE LATE <ms> <command...>   a write of a connection that is gone, executed that much later
 //   FAKE ON <command> <n> <command...>   ... right after the n-th <command> from now on
-//   FAKE QUEUED                   items logged and not applied
+//   FAKE SILENT <command>|no      requests of that name are neither executed nor answered until
+//   "no" FAKE QUEUED                   items logged and not applied
 //
 // On a loop thread of its own; public methods may be called from any thread.
 #pragma once
@@ -95,6 +96,8 @@ class FakePika {
   std::string written_slaveof_;                 // as in the file
   std::vector<Staged> staged_;
   bool wedged_ = false;
+  std::string silent_;  // name of a command that waits
+  std::vector<std::pair<int, Words>> waiting_;
   int starts_ = 0;
   std::unique_ptr<Listener> listener_;
   std::map<int, std::unique_ptr<Connection>> connections_;

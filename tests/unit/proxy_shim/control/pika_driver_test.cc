@@ -1,0 +1,379 @@
+// The Pika drivers against the fake Pika, which does what real ones were recorded to do.
+#include "proxy_shim/control/pika_driver.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/support/fake_pika/fake_pika.h"
+#include "tests/unit/proxy_shim/control/fakes.h"
+
+namespace sf {
+namespace {
+
+using fake_pika::FakePika;
+using fake_pika::PikaOptions;
+using fake_pika::Words;
+
+constexpr int64_t kMs = 5'000;
+
+class PikaNotes : public DriverNotes {
+ public:
+  std::map<std::string, std::string> values;
+  std::optional<std::string> note(const std::string& key) const override {
+    const auto found = values.find(key);
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  }
+  Status put_note(const std::string& key, const std::string& value) override {
+    values[key] = value;
+    return Status::ok();
+  }
+  Status drop_note(const std::string& key) override {
+    values.erase(key);
+    return Status::ok();
+  }
+};
+
+bool eventually(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < end) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a server can only be asked
+  }
+  return false;
+}
+
+bool has(FakePika& pika, const Words& question, const std::string& part) {
+  return pika.call(question).find(part) != std::string::npos;
+}
+
+std::string offset_of(FakePika& pika) {
+  const std::string text = pika.call({"INFO", "replication"});
+  const size_t mark = text.find("binlog_offset=");
+  return text.substr(mark, text.find(',', mark) - mark);
+}
+
+struct PikaRig {
+  explicit PikaRig(const PikaOptions& options = {}) : from(options), to(options) {
+    plan = test_plan(options.sharding ? CutUnit::kSlot : CutUnit::kPlan);
+    plan.handback = HandbackWay::kSlotAction;
+    plan.old_side.kind = plan.new_side.kind =
+        options.sharding ? ServerKind::kPikaSharding : ServerKind::kPika;
+    plan.old_side.master = {"127.0.0.1", from.port()};
+    plan.new_side.master = {"127.0.0.1", to.port()};
+    slots = options.sharding ? SlotSet::of(901) : plan.slots;
+    attempt = {slots, 7};
+    key = cat("{", tag_of_slot(901, kSlotCount), "}key");
+  }
+  void follow() {
+    const std::string port = std::to_string(from.port());
+    if (plan.unit == CutUnit::kSlot) {
+      to.call({"PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", port, "901-910"});
+    } else {
+      to.call({"SLAVEOF", "127.0.0.1", port});
+      to.call({"CONFIG", "REWRITE"});
+    }
+  }
+  void start() {
+    follow();
+    make();
+    REQUIRE(eventually([&] { return driver->sync_state(slots, kMs).following; }));
+  }
+  void make() {
+    Result<std::unique_ptr<BackendDriver>> made = make_driver(plan, &notes, &clock, "test", kMs);
+    REQUIRE_MESSAGE(made.is_ok(), made.status().text());
+    driver = std::move(*made);
+  }
+  Result<ReplPosition> fence() {
+    const Status announced = driver->announce(attempt, kMs);
+    REQUIRE_MESSAGE(announced.is_ok(), announced.text());
+    return driver->fence(attempt, 500, kMs);
+  }
+  // Up to and with the promote.
+  ReplPosition switch_over() {
+    const Result<ReplPosition> end = fence();
+    REQUIRE_MESSAGE(end.is_ok(), end.status().text());
+    REQUIRE(*driver->wait_applied(attempt, *end, kMs));
+    CHECK(driver->check_writers(kMs).is_ok());
+    CHECK(*driver->fence_permanent(attempt, kMs) == *end);
+    const Result<ReplPosition> promoted = driver->promote(attempt, *end, kMs);
+    REQUIRE_MESSAGE(promoted.is_ok(), promoted.status().text());
+    CHECK(*promoted == *end);
+    return *end;
+  }
+  FakePika from, to;
+  PikaNotes notes;
+  SystemClock clock;
+  MovePlan plan;
+  SlotSet slots;
+  CutAttempt attempt;
+  std::string key;
+  std::unique_ptr<BackendDriver> driver;
+};
+
+PikaOptions sharding() {
+  PikaOptions options;
+  options.version = "3.4.0";
+  options.sharding = true;
+  options.slots = "801-1023";
+  return options;
+}
+
+TEST_CASE("I2 pika classic: the walk; persisted, read back, marked, tidied") {
+  for (const char* version : {"3.5.5", "4.0.1"}) {
+    INFO(version);
+    PikaOptions options;
+    options.version = version;
+    PikaRig rig(options);
+    rig.from.call({"SET", rig.key, "v"});
+    rig.start();
+    CHECK(std::string(rig.driver->kind()) == "pika");
+    const ReplPosition end = rig.switch_over();
+    const Result<Ends> ends = rig.driver->read_ends(rig.attempt, end, kMs);
+    REQUIRE_MESSAGE(ends.is_ok(), ends.status().text());
+    CHECK(ends->old_end == end);
+    CHECK(ends->new_end == end);
+    CHECK(*rig.driver->marker(kMs) == 0);
+    CHECK(rig.driver->mark(rig.attempt, kMs).is_ok());
+    CHECK(*rig.driver->marker(kMs) == 7);
+    CHECK(rig.driver->markers(rig.slots, kMs)->at(905) == 7);
+    CHECK(rig.driver->release(rig.attempt, kMs).is_ok());
+    CHECK_FALSE(has(rig.to, {"KEYS", "*__slotferry:p1:*"}, "p1"));
+    CHECK(has(rig.to, {"CONFIG", "GET", "slaveof"}, "$0\r\n\r\n"));
+    CHECK(rig.to.call({"GET", rig.key}) == "$1\r\nv\r\n");
+    // A restart does not make it a slave again.
+    const std::string before = rig.to.call({"INFO", "server"});
+    rig.to.call({"FAKE", "CRASH"});
+    REQUIRE(eventually([&] { return rig.to.call({"INFO", "server"}) != before; }));
+    CHECK(has(rig.to, {"INFO", "replication"}, "role:master"));
+  }
+}
+
+TEST_CASE("I2 pika: equal offsets would lose a client's write, the fence keys do not") {
+  // As operators do: wait for equal offsets and lag 0, then SLAVEOF NO ONE.
+  {
+    PikaRig rig;
+    rig.start();
+    rig.to.call({"FAKE", "SET", "apply_delay_ms", "100"});
+    rig.from.call({"SET", rig.key, "old"});
+    REQUIRE(eventually([&] { return offset_of(rig.from) == offset_of(rig.to); }));
+    const SyncState sync = rig.driver->sync_state(rig.slots, kMs);
+    CHECK(sync.following);
+    CHECK(sync.lag == 0);
+    rig.to.call({"SLAVEOF", "NO", "ONE"});
+    CHECK(rig.to.call({"SET", rig.key, "new"}) == "+OK\r\n");
+    REQUIRE(eventually([&] { return rig.to.call({"FAKE", "QUEUED"}) == ":0\r\n"; }));
+    CHECK(rig.to.call({"GET", rig.key}) == "$3\r\nold\r\n");  // the client's write is gone
+  }
+  PikaRig rig;
+  rig.start();
+  rig.to.call({"FAKE", "SET", "apply_delay_ms", "100"});
+  rig.from.call({"SET", rig.key, "old"});
+  const Result<ReplPosition> end = rig.fence();
+  REQUIRE(end.is_ok());
+  REQUIRE(eventually([&] { return offset_of(rig.from) == offset_of(rig.to); }));
+  CHECK_FALSE(*rig.driver->wait_applied(rig.attempt, *end, 20));
+  CHECK(*rig.driver->wait_applied(rig.attempt, *end, kMs));
+  CHECK(rig.to.call({"GET", rig.key}) == "$3\r\nold\r\n");
+  CHECK(rig.to.call({"FAKE", "QUEUED"}) == ":0\r\n");
+  REQUIRE(rig.driver->promote(rig.attempt, *end, kMs).is_ok());
+  CHECK(rig.to.call({"SET", rig.key, "new"}) == "+OK\r\n");
+  CHECK(rig.to.call({"GET", rig.key}) == "$3\r\nnew\r\n");
+}
+
+TEST_CASE("I2 pika: a write of a gone connection is found wherever it falls") {
+  SUBCASE("between P and E") {
+    PikaRig rig;
+    rig.start();
+    REQUIRE(rig.driver->announce(rig.attempt, kMs).is_ok());
+    rig.from.call({"FAKE", "ON", "SET", "5", "SET", rig.key, "late"});
+    const Result<ReplPosition> end = rig.driver->fence(rig.attempt, 500, kMs);
+    REQUIRE_FALSE(end.is_ok());
+    CHECK(end.status().text().find("somebody else writes") != std::string::npos);
+  }
+  SUBCASE("between E and the promote") {
+    PikaRig rig;
+    rig.start();
+    const Result<ReplPosition> end = rig.fence();
+    REQUIRE(end.is_ok());
+    rig.from.call({"SET", rig.key, "late"});
+    CHECK_FALSE(rig.driver->fence_permanent(rig.attempt, kMs).is_ok());
+    REQUIRE(eventually([&] { return offset_of(rig.from) == offset_of(rig.to); }));
+    CHECK_FALSE(rig.driver->promote(rig.attempt, *end, kMs).is_ok());
+    CHECK(has(rig.to, {"INFO", "replication"}, "role:slave"));
+  }
+  SUBCASE("after the promote") {
+    PikaRig rig;
+    rig.start();
+    const ReplPosition end = rig.switch_over();
+    rig.from.call({"SET", rig.key, "late"});
+    const Result<Ends> ends = rig.driver->read_ends(rig.attempt, end, kMs);
+    REQUIRE_FALSE(ends.is_ok());
+    CHECK(ends.status().text().find("old side's end") != std::string::npos);
+    // Taken back: incremental, and the late write arrives.
+    CHECK(rig.driver->follow_again(rig.attempt, end, kMs).is_ok());
+    CHECK(eventually([&] { return rig.to.call({"GET", rig.key}) == "$4\r\nlate\r\n"; }));
+    CHECK(rig.driver->release(rig.attempt, kMs).is_ok());
+    CHECK(eventually([&] { return !has(rig.to, {"KEYS", "*__slotferry*"}, "p1"); }));
+    CHECK(rig.notes.values.count("pika.fence.901-910") == 0);
+  }
+}
+
+TEST_CASE("I3 pika: taking back refuses a new side that was written to, or carries the marker") {
+  PikaRig rig;
+  rig.start();
+  const ReplPosition end = rig.switch_over();
+  SUBCASE("written to") {
+    rig.to.call({"SET", rig.key, "operator"});
+    const Status status = rig.driver->follow_again(rig.attempt, end, kMs);
+    CHECK(status.code() == Code::kRefused);
+    CHECK(status.text().find("copied anew") != std::string::npos);
+  }
+  SUBCASE("marked") {
+    REQUIRE(rig.driver->mark(rig.attempt, kMs).is_ok());
+    CHECK(rig.driver->follow_again(rig.attempt, end, kMs).code() == Code::kRefused);
+  }
+  SUBCASE("after a crash of the shim the end is in the notes") {
+    rig.make();
+    CHECK(rig.driver->follow_again({SlotSet::of(903), 9}, {}, kMs).is_ok());
+    CHECK(rig.driver->follow_again({SlotSet::of(904), 9}, {}, kMs).is_ok());
+    CHECK(has(rig.to, {"CONFIG", "GET", "slaveof"}, std::to_string(rig.from.port())));
+    REQUIRE(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+    // The next attempt removes what the ended one left.
+    CHECK(has(rig.from, {"KEYS", "*__slotferry*"}, "p1"));
+    REQUIRE(rig.driver->announce(rig.attempt, kMs).is_ok());
+    CHECK_FALSE(has(rig.from, {"KEYS", "*__slotferry*"}, "p1"));
+  }
+}
+
+TEST_CASE("I2 pika: a server that restarted is not trusted until a copy was seen") {
+  PikaRig rig;
+  rig.start();
+  SUBCASE("before an attempt") {
+    rig.to.call({"FAKE", "SET", "apply_delay_ms", "60000"});
+    rig.from.call({"SET", rig.key, "v"});
+    REQUIRE(eventually([&] { return offset_of(rig.from) == offset_of(rig.to); }));
+    const std::string before = rig.to.call({"INFO", "server"});
+    rig.to.call({"FAKE", "CRASH"});
+    REQUIRE(eventually([&] { return rig.to.call({"INFO", "server"}) != before; }));
+    rig.to.call({"FAKE", "SET", "apply_delay_ms", "0"});
+    REQUIRE(eventually([&] { return has(rig.to, {"INFO"}, "status:up"); }));
+    CHECK(rig.to.call({"GET", rig.key}) == "$-1\r\n");  // lost for ever, and all looks well
+    CHECK(eventually([&] {  // the first question finds its connection closed
+      const SyncState sync = rig.driver->sync_state(rig.slots, kMs);
+      return !sync.following && sync.text.find("restarted") != std::string::npos;
+    }));
+    CHECK_FALSE(rig.driver->announce(rig.attempt, kMs).is_ok());
+    rig.from.call({"FAKE", "SET", "copy_ms", "200"});
+    rig.to.call({"SLAVEOF", "NO", "ONE"});
+    rig.to.call({"SLAVEOF", "127.0.0.1", std::to_string(rig.from.port()), "force"});
+    CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+    CHECK(rig.to.call({"GET", rig.key}) == "$1\r\nv\r\n");
+  }
+  SUBCASE("during an attempt") {
+    const Result<ReplPosition> end = rig.fence();
+    REQUIRE(end.is_ok());
+    rig.to.call({"FAKE", "CRASH"});
+    CHECK(eventually([&] {
+      const Result<bool> applied = rig.driver->wait_applied(rig.attempt, *end, 10);
+      return !applied && applied.status().text().find("restarted") != std::string::npos;
+    }));
+  }
+}
+
+TEST_CASE("I2 pika: nothing is sent to a server between the steps of a copy") {
+  PikaRig rig;
+  rig.from.call({"FAKE", "SET", "copy_ms", "100"});
+  rig.to.call({"FAKE", "SET", "wedge", "1"});
+  rig.follow();
+  rig.make();
+  REQUIRE(eventually([&] { return has(rig.to, {"INFO"}, "syncing_full"); }));
+  CHECK(rig.driver->sync_state(rig.slots, kMs).text.find("is copying") != std::string::npos);
+  CHECK_FALSE(rig.driver->announce(rig.attempt, kMs).is_ok());
+  CHECK_FALSE(rig.driver->promote(rig.attempt, {}, kMs).is_ok());
+  CHECK_FALSE(rig.to.call({"INFO"}).empty());
+  // A copy that never ends never becomes "following".
+  rig.from.call({"FAKE", "SET", "endless_copy", "1"});
+  REQUIRE(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+  rig.from.call({"PURGELOGSTO", "write2file0"});
+  REQUIRE(eventually([&] { return has(rig.to, {"INFO"}, "syncing_full"); }));
+  for (int i = 0; i < 200; ++i) CHECK_FALSE(rig.driver->sync_state(rig.slots, kMs).following);
+}
+
+TEST_CASE("I2 pika: several databases, one file to the next") {
+  PikaOptions options;
+  options.databases = 3;
+  options.binlog_file_size = 70'000;
+  PikaRig rig(options);
+  rig.from.call({"SET", rig.key, std::string(69'000, 'x')});
+  rig.start();
+  const ReplPosition end = rig.switch_over();
+  const Result<Ends> ends = rig.driver->read_ends(rig.attempt, end, kMs);
+  REQUIRE_MESSAGE(ends.is_ok(), ends.status().text());
+  CHECK(has(rig.to, {"INFO", "replication"}, "db0:binlog_offset=1 "));
+  CHECK_FALSE(has(rig.to, {"INFO", "replication"}, "db2:binlog_offset=0 0,"));
+}
+
+TEST_CASE("I2 pika sharding: a slot's walk, and the old slot follows the new one") {
+  PikaRig rig(sharding());
+  rig.from.call({"SET", rig.key, "v"});
+  rig.start();
+  CHECK(std::string(rig.driver->kind()) == "pika-sharding");
+  rig.to.call({"FAKE", "SET", "apply_delay_ms", "30"});
+  const ReplPosition end = rig.switch_over();
+  const Result<Ends> ends = rig.driver->read_ends(rig.attempt, end, kMs);
+  REQUIRE_MESSAGE(ends.is_ok(), ends.status().text());
+  CHECK(rig.driver->mark(rig.attempt, kMs).is_ok());
+  const auto markers = rig.driver->markers(SlotSet::range(901, 903), kMs);
+  REQUIRE(markers.is_ok());
+  CHECK(*markers == std::map<int, uint64_t>{{901, 7}, {902, 0}, {903, 0}});
+  rig.to.call({"SET", rig.key, "new"});
+  SUBCASE("from where it was") {
+    const Status linked = rig.driver->link_reverse(rig.attempt, end, kMs);
+    REQUIRE_MESSAGE(linked.is_ok(), linked.text());
+    CHECK(eventually([&] { return rig.from.call({"GET", rig.key}) == "$3\r\nnew\r\n"; }));
+    CHECK(has(rig.from, {"SET", rig.key, "x"}, "read-only"));
+    CHECK(rig.driver->link_reverse(rig.attempt, end, kMs).is_ok());
+    // Its neighbours are as before.
+    CHECK(has(rig.to, {"PKCLUSTER", "INFO", "SLOT", "902"}, "kConnected"));
+  }
+  SUBCASE("not if it moved on") {
+    rig.from.call({"SET", rig.key, "late"});
+    CHECK(rig.driver->link_reverse(rig.attempt, end, kMs).code() == Code::kRefused);
+    CHECK(has(rig.from, {"PKCLUSTER", "INFO", "SLOT", "901"}, "Role: Master"));
+  }
+}
+
+TEST_CASE("pika: what nothing can be proved about is refused with a sentence") {
+  const auto refusal = [](PikaRig& rig) {
+    const auto made = make_driver(rig.plan, &rig.notes, &rig.clock, "test", kMs);
+    return made ? std::string("made") : made.status().text();
+  };
+  PikaRig other_kind;
+  other_kind.plan.old_side.kind = other_kind.plan.new_side.kind = ServerKind::kRedis;
+  CHECK(refusal(other_kind).find("correct the plan") != std::string::npos);
+  PikaRig sizes;
+  PikaOptions small;
+  small.binlog_file_size = 1'048'576;
+  FakePika third(small);
+  sizes.plan.new_side.master.port = third.port();
+  CHECK(refusal(sizes).find("binlog-file-size") != std::string::npos);
+  PikaOptions few = sharding();
+  few.slot_num = 16;
+  few.slots = "0-15";
+  PikaRig slots(few);
+  CHECK(refusal(slots).find("16 slots") != std::string::npos);
+  PikaRig alone;
+  alone.make();
+  CHECK(alone.driver->sync_state(alone.slots, kMs).text.find("follows nobody") !=
+        std::string::npos);
+  FakePika stranger(PikaOptions{});
+  alone.to.call({"SLAVEOF", "127.0.0.1", std::to_string(stranger.port())});
+  CHECK(alone.driver->sync_state(alone.slots, kMs).text.find("which is not") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace sf

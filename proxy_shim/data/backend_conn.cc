@@ -30,6 +30,12 @@ std::string_view info_line(std::string_view info, std::string_view name) {
   return {};
 }
 
+// Which process an INFO text is of. Pika before 3.5 has no run id.
+std::string process_of(std::string_view info) {
+  const std::string_view run_id = info_line(info, "run_id:");
+  return run_id.empty() ? cat("pid ", info_line(info, "process_id:")) : std::string(run_id);
+}
+
 }  // namespace
 
 BackendConn::BackendConn(Worker& worker, Side side, int db, BackendAddress address)
@@ -154,7 +160,7 @@ std::string BackendConn::objection(std::string_view reply) {
     return cat("it refused the login: ", printable(reply.substr(0, reply.find("\r\n")), 120));
   }
   if (!identity) return {};
-  const std::string_view found = info_line(reply, "run_id:");
+  const std::string found = process_of(reply);
   if (found == address_.run_id) return {};
   if (worker_.on_stranger()) worker_.on_stranger()();
   return cat("another process is there now (run id ", printable(found, 40), ", judged was ",

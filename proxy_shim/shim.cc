@@ -61,6 +61,11 @@ std::string changes_between(const MovePlan& before, const MovePlan& now) {
   return out.empty() ? "nothing that matters here; everything was judged anew" : out;
 }
 
+DataRules rules_of(const MovePlan& plan) {
+  return {parse_policy(plan.reads).value_or(ReadPolicy::kOwner), plan.compare_percent,
+          parse_guard(plan.guard).value_or(Guard::kOff)};
+}
+
 }  // namespace
 
 Shim::Shim(ShimOptions options, Log log) : options_(std::move(options)), log_(std::move(log)) {
@@ -89,6 +94,7 @@ Status Shim::start() {
   Status status = open_state(*plan);
   const ServerKind kind = plan->old_side.kind;
   options_.data.transactions = kind == ServerKind::kNode || kind == ServerKind::kRedis;
+  options_.data.rules = rules_of(*plan);
   if (status) plane_ = make_data_plane(options_.data, log_.tagged("data"));
   if (status) status = reach_servers(*plan);
   if (status) status = control_->settle();

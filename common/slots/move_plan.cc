@@ -239,10 +239,29 @@ Json side_json(const PlanSide& side) {
 
 Result<MovePlan> read_plan(const Json& json) {
   Reader reader(json, "");
-  reader.only({"plan",         "dashboard",    "product",    "product_auth", "slots",
-               "source_group", "target_group", "shim_group", "stay",         "old",
-               "new",          "shim",         "unit",       "max_pause_ms", "hold_share_percent",
-               "handback",     "soak_seconds", "ask",        "verify",       "cleanup"});
+  reader.only({"plan",
+               "dashboard",
+               "product",
+               "product_auth",
+               "slots",
+               "source_group",
+               "target_group",
+               "shim_group",
+               "stay",
+               "old",
+               "new",
+               "shim",
+               "unit",
+               "max_pause_ms",
+               "hold_share_percent",
+               "handback",
+               "soak_seconds",
+               "ask",
+               "verify",
+               "cleanup",
+               "reads",
+               "compare_percent",
+               "guard"});
   MovePlan plan;
   reader.text("plan", &plan.id, true);
   reader.host_port("dashboard", &plan.dashboard, true);
@@ -273,6 +292,9 @@ Result<MovePlan> read_plan(const Json& json) {
   reader.number("max_pause_ms", &plan.max_pause_ms, false);
   reader.number("hold_share_percent", &plan.hold_share_percent, false);
   reader.number("soak_seconds", &plan.soak_seconds, false);
+  reader.text("reads", &plan.reads, false);
+  reader.number("compare_percent", &plan.compare_percent, false);
+  reader.text("guard", &plan.guard, false);
   reader.texts("ask", false, [&](const std::string& phase) { plan.ask.push_back(phase); });
   reader.flag("verify", &plan.verify);
   reader.flag("cleanup", &plan.cleanup);
@@ -342,6 +364,13 @@ Status MovePlan::check() const {
   if (soak_seconds < 0 || soak_seconds > kMaxSoakSeconds) {
     return bad_key("soak_seconds", "must be 0 to 604800");
   }
+  if (reads != "owner" && reads != "new-then-old" && reads != "compare") {
+    return bad_key("reads", "must be owner, new-then-old or compare");
+  }
+  if (compare_percent < 1 || compare_percent > 100) {
+    return bad_key("compare_percent", "must be 1 to 100");
+  }
+  if (guard != "off" && guard != "pika-3.5") return bad_key("guard", "must be off or pika-3.5");
   const auto& names = move_phase_names();
   for (const std::string& phase : ask) {
     if (std::find(names.begin(), names.end(), phase) == names.end()) {
@@ -354,28 +383,32 @@ Status MovePlan::check() const {
 }
 
 std::string MovePlan::to_json() const {
-  const Json json{{"plan", id},
-                  {"dashboard", dashboard.text()},
-                  {"product", product},
-                  {"product_auth", product_auth},
-                  {"slots", slots.text()},
-                  {"source_group", source_group},
-                  {"target_group", target_group},
-                  {"shim_group", shim_group},
-                  {"stay", stay.text()},
-                  {"old", side_json(old_side)},
-                  {"new", side_json(new_side)},
-                  {"shim", Json{{"address", shim.address.text()},
-                                {"admin", shim.admin.text()},
-                                {"admin_password", shim.admin_password}}},
-                  {"unit", std::string(unit_text(unit))},
-                  {"max_pause_ms", max_pause_ms},
-                  {"hold_share_percent", hold_share_percent},
-                  {"handback", std::string(handback_text(handback))},
-                  {"soak_seconds", soak_seconds},
-                  {"ask", ask},
-                  {"verify", verify},
-                  {"cleanup", cleanup}};
+  Json json{{"plan", id},
+            {"dashboard", dashboard.text()},
+            {"product", product},
+            {"product_auth", product_auth},
+            {"slots", slots.text()},
+            {"source_group", source_group},
+            {"target_group", target_group},
+            {"shim_group", shim_group},
+            {"stay", stay.text()},
+            {"old", side_json(old_side)},
+            {"new", side_json(new_side)},
+            {"shim", Json{{"address", shim.address.text()},
+                          {"admin", shim.admin.text()},
+                          {"admin_password", shim.admin_password}}},
+            {"unit", std::string(unit_text(unit))},
+            {"max_pause_ms", max_pause_ms},
+            {"hold_share_percent", hold_share_percent},
+            {"handback", std::string(handback_text(handback))},
+            {"soak_seconds", soak_seconds},
+            {"ask", ask},
+            {"verify", verify},
+            {"cleanup", cleanup}};
+  const MovePlan usual;  // what a plan need not say
+  if (reads != usual.reads) json["reads"] = reads;
+  if (compare_percent != usual.compare_percent) json["compare_percent"] = compare_percent;
+  if (guard != usual.guard) json["guard"] = guard;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

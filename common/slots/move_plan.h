@@ -63,6 +63,9 @@ struct MovePlan {
   int hold_share_percent = 5;     // 1..100, of the time, of each slot's writes
   HandbackWay handback = HandbackWay::kAssign;
   int64_t soak_seconds = 5;      // 0..604800
+  std::string reads = "owner";   // owner, new-then-old, compare: what the shim does with reads
+  int compare_percent = 1;       // 1..100, of reads, with `compare`
+  std::string guard = "off";     // off, pika-3.5: commands the shim keeps from the servers
   std::vector<std::string> ask;  // phases before which `run` stops and asks
   bool verify = true;
   bool cleanup = false;

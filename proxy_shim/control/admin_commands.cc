@@ -49,6 +49,12 @@ const std::vector<AdminCommands::Entry>& AdminCommands::table() {
        true, &AdminCommands::final},
       {"RELOAD", "RELOAD -- the plan file was changed: other addresses, passwords, more slots", 1,
        1, true, &AdminCommands::reload},
+      {"READS",
+       "READS [owner|new-then-old|compare [percent]] -- where reads go; alone: what is set and "
+       "what was compared",
+       1, 3, false, &AdminCommands::reads},
+      {"GUARD", "GUARD [off|pika-3.5] -- commands known to end the servers behind are refused", 1,
+       2, false, &AdminCommands::guard},
       {"HELP", "HELP -- these lines", 1, 1, false, &AdminCommands::help},
   };
   return entries;
@@ -286,6 +292,70 @@ void AdminCommands::reload(Call& call) {
     answer(out);
   });
   if (!begun) call.answer(error_reply(begun));
+}
+
+void AdminCommands::set_rules(Call& call, const DataRules& rules) {
+  ports_.store->audit({{"what", "rules"},
+                       {"reads", policy_name(rules.reads)},
+                       {"compare_percent", rules.compare_percent},
+                       {"guard", guard_name(rules.guard)},
+                       {"as", call.as},
+                       {"from", call.peer}});
+  ports_.plane->set_rules(rules);
+  call.answer(ok_reply());
+}
+
+void AdminCommands::reads(Call& call) {
+  DataRules rules = ports_.plane->rules();
+  if (call.words.size() > 1) {
+    const auto policy = parse_policy(to_lower(call.words[1]));
+    const auto percent = call.words.size() > 2 ? parse_int64(call.words[2])
+                                               : std::optional<int64_t>(rules.compare_percent);
+    const bool may_have_percent = call.words.size() < 3 || policy == ReadPolicy::kCompare;
+    if (!policy || !percent || *percent < 1 || *percent > 100 || !may_have_percent) {
+      return call.answer(error_reply(
+          Status::invalid("usage: SHIM READS owner|new-then-old|compare [percent, 1 to 100]")));
+    }
+    rules.reads = *policy;
+    rules.compare_percent = static_cast<int>(*percent);
+    return set_rules(call, rules);
+  }
+  SlotDifferences by_slot;
+  const ReadCheckCounts counts = ports_.plane->read_checks(&by_slot);
+  std::string slots;
+  for (const auto& [slot, count] : by_slot) {
+    slots += cat(slots.empty() ? "" : " ", slot, ":", count);
+  }
+  std::string out;
+  resp::array(out, 16);
+  const auto number = [&out](const char* name, int64_t value) {
+    resp::bulk(out, name);
+    resp::integer(out, value);
+  };
+  resp::bulk(out, "reads");
+  resp::bulk(out, policy_name(rules.reads));
+  number("compare_percent", rules.compare_percent);
+  number("compared", counts.compared);
+  number("different", counts.different);
+  number("late", counts.late);
+  number("skipped", counts.skipped);
+  number("fallbacks", counts.fallbacks);
+  resp::bulk(out, "different_slots");
+  resp::bulk(out, slots);
+  call.answer(out);
+}
+
+void AdminCommands::guard(Call& call) {
+  DataRules rules = ports_.plane->rules();
+  std::string out;
+  if (call.words.size() == 1) {
+    resp::bulk(out, guard_name(rules.guard));
+    return call.answer(out);
+  }
+  const auto guard = parse_guard(to_lower(call.words[1]));
+  if (!guard) return call.answer(error_reply(Status::invalid("usage: SHIM GUARD off|pika-3.5")));
+  rules.guard = *guard;
+  set_rules(call, rules);
 }
 
 void AdminCommands::help(Call& call) {

@@ -58,6 +58,9 @@ class AdminCommands {
   void automatic(Call& call);
   void final(Call& call);
   void reload(Call& call);
+  void reads(Call& call);
+  void guard(Call& call);
+  void set_rules(Call& call, const DataRules& rules);
   void help(Call& call);
 
   const RunPorts ports_;

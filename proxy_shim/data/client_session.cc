@@ -119,6 +119,8 @@ bool ClientSession::forward_straight(const CommandRule& rule, const Request& req
   const int slot = slot_of(request.argv[rule.single_key]);
   const uint8_t flags = worker_.routes().flags(slot);
   if ((flags & rule.blocked_by) != 0 || holds_ != nullptr) return false;
+  if (!rule.is_write && worker_.checks().is_special()) [[unlikely]]
+    return false;
   state_.carries_data = true;
   Pending* record = worker_.pool().take();
   record->started_us = worker_.now_us();

@@ -1,5 +1,9 @@
 #include "proxy_shim/data/command_table.h"
 
+#include <algorithm>
+
+#include "common/base/strings.h"
+
 namespace sf {
 
 namespace {
@@ -26,6 +30,22 @@ const char* refusal_of(const CommandSpec& spec) {
   return "it names no key, and the shim serves the slots of two groups";
 }
 
+bool is_hyperloglog(const CommandSpec& spec) {
+  return spec.name == "PFADD" || spec.name == "PFCOUNT" || spec.name == "PFMERGE";
+}
+
+bool is_range(const CommandSpec& spec) {
+  return spec.name == "SETRANGE" || spec.name == "GETRANGE" || spec.name == "SUBSTR";
+}
+
+// Nothing in a string can be there, its size is at most as much.
+constexpr int64_t kStringMax = 512L << 20;
+
+bool is_huge(std::string_view number) {
+  const auto value = parse_int64(number);
+  return !value || *value > kStringMax || *value < -kStringMax;
+}
+
 CommandRule rule_of(const CommandSpec& spec) {
   CommandRule rule;
   rule.is_write = !spec.is(kCmdRead) || spec.is(kCmdWrite);
@@ -47,7 +67,8 @@ CommandRule rule_of(const CommandSpec& spec) {
   rule.handling = Handling::kForward;
   const bool is_single = spec.first_key > 0 && spec.last_key == spec.first_key &&
                          !spec.is(kCmdMovableKeys) && !rule.all_slots;
-  if (is_single) rule.single_key = static_cast<uint8_t>(spec.first_key);
+  rule.is_guarded = is_hyperloglog(spec) || is_range(spec);
+  if (is_single && !rule.is_guarded) rule.single_key = static_cast<uint8_t>(spec.first_key);
   return rule;
 }
 
@@ -55,6 +76,25 @@ CommandRule rule_of(const CommandSpec& spec) {
 
 CommandTable::CommandTable() : rules_(catalog_size()) {
   for (const CommandSpec& spec : all_commands()) rules_[spec.index] = rule_of(spec);
+}
+
+// contracts/pika 6; cases C01, C16: PFCOUNT of an ordinary string and GETRANGE or SETRANGE with
+// offsets no string has end a Pika 3.5 server.
+std::string guard_objection(const CommandSpec& spec, std::span<const std::string_view> argv) {
+  if (is_hyperloglog(spec)) {
+    return cat("ERR '", to_lower(spec.name),
+               "' is refused by slotferry-shim: on a key that holds an ordinary string it ends the "
+               "server behind (guard pika-3.5; SHIM GUARD off lets it pass)");
+  }
+  if (!is_range(spec)) return {};
+  const size_t numbers = spec.name == "SETRANGE" ? 1 : 2;
+  for (size_t i = 2; i < 2 + numbers && i < argv.size(); ++i) {
+    if (!is_huge(argv[i])) continue;
+    return cat("ERR '", to_lower(spec.name), "' with offset ", printable(argv[i]),
+               " is refused by slotferry-shim: no string is that long, and it may end the server "
+               "behind (guard pika-3.5; SHIM GUARD off lets it pass)");
+  }
+  return {};
 }
 
 }  // namespace sf

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +30,8 @@ struct CommandRule {
   bool wants_stats = false;
   uint8_t blocked_by = kWriteBlocked;  // route flags that keep it off the straight way
   LocalCommand local = nullptr;
-  const char* why = "";  // of a refusal
+  const char* why = "";     // of a refusal
+  bool is_guarded = false;  // see guard_objection()
 };
 
 class CommandTable {
@@ -39,5 +42,8 @@ class CommandTable {
  private:
   std::vector<CommandRule> rules_;
 };
+
+// Why the guard keeps a command with is_guarded from the servers; "" if it may pass. Pure.
+std::string guard_objection(const CommandSpec& spec, std::span<const std::string_view> argv);
 
 }  // namespace sf

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 #include "common/base/clock.h"
@@ -72,6 +73,9 @@ class DataPlaneImpl final : public DataPlane {
     shared_.holds.set_on_overflow(std::move(fn));
   }
   void on_stranger(std::function<void()> fn) override { shared_.on_stranger = std::move(fn); }
+  void set_rules(const DataRules& rules) override;
+  DataRules rules() const override;
+  ReadCheckCounts read_checks(SlotDifferences* by_slot) const override;
   void set_facts(std::shared_ptr<const BackendFacts> facts) override;
   DataPlaneStats stats() const override { return shared_.total_stats(); }
   Histogram latency_us() const override;
@@ -85,6 +89,8 @@ class DataPlaneImpl final : public DataPlane {
   void stop();
 
   PlaneShared shared_;
+  mutable std::mutex rules_mutex_;
+  DataRules rules_ = shared_.options.rules;  // guarded by rules_mutex_
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<WorkerPool> acceptor_;
@@ -201,6 +207,40 @@ HoldReport DataPlaneImpl::take_hold_report(const SlotSet& slots) {
     sum.merge(part);
   });
   return {slots, sum.requests, sum.bytes, sum.first_us == 0 ? 0 : sum.last_us - sum.first_us};
+}
+
+void DataPlaneImpl::set_rules(const DataRules& rules) {
+  const std::lock_guard lock(rules_mutex_);
+  if (rules.reads == ReadPolicy::kNewThenOld && rules_.reads != rules.reads) {
+    shared_.log.warning(
+        "reads go to the new side first: before a switch they may be stale, after it deleted keys "
+        "may come back");
+  }
+  rules_ = rules;
+  on_each([&](Worker& worker) { worker.checks().set(rules); });
+}
+
+DataRules DataPlaneImpl::rules() const {
+  const std::lock_guard lock(rules_mutex_);
+  return rules_;
+}
+
+ReadCheckCounts DataPlaneImpl::read_checks(SlotDifferences* by_slot) const {
+  std::mutex mutex;
+  ReadCheckCounts sum;
+  std::map<int, int64_t> slots;
+  on_each([&](Worker& worker) {
+    const ReadCheckCounts one = worker.checks().counts();
+    const std::lock_guard lock(mutex);
+    sum.compared += one.compared;
+    sum.different += one.different;
+    sum.late += one.late;
+    sum.skipped += one.skipped;
+    sum.fallbacks += one.fallbacks;
+    for (const auto& [slot, count] : worker.checks().differences()) slots[slot] += count;
+  });
+  if (by_slot != nullptr) by_slot->assign(slots.begin(), slots.end());
+  return sum;
 }
 
 void DataPlaneImpl::set_facts(std::shared_ptr<const BackendFacts> facts) {

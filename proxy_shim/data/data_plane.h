@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/ops/histogram.h"
 #include "common/ops/log.h"
+#include "proxy_shim/data/read_policy.h"
 #include "proxy_shim/data/route_table.h"
 
 namespace sf {
@@ -34,6 +35,7 @@ struct DataPlaneOptions {
   size_t input_bytes_max = 1UL << 30;     // requests not yet whole; beyond it their senders go
   size_t reply_bytes_max = 64UL << 20;    // of one reply that its client does not take in pieces
   size_t backend_requests_max = 100'000;  // unanswered on one connection to a server
+  DataRules rules;                        // at the start
   bool transactions = true;               // the servers know MULTI, EXEC and WATCH
   size_t held_requests_max = 100'000;     // of all workers
   size_t held_bytes_max = 64UL << 20;
@@ -100,6 +102,11 @@ class DataPlane {
   // Called (any worker thread) when a new connection found another process at a server's address
   // than the one of the route table: control judges it. Set before start().
   virtual void on_stranger(std::function<void()> fn) = 0;
+
+  // Reads and guard, for requests from now on.
+  virtual void set_rules(const DataRules& rules) = 0;
+  virtual DataRules rules() const = 0;
+  virtual ReadCheckCounts read_checks(SlotDifferences* by_slot) const = 0;
 
   virtual void set_facts(std::shared_ptr<const BackendFacts> facts) = 0;
   virtual DataPlaneStats stats() const = 0;

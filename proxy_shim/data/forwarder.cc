@@ -80,6 +80,11 @@ void Forwarder::resubmit(Pending* held) {
 bool Forwarder::locate_keys(const ForwardRequest& request) {
   positions_.clear();
   slots_.clear();
+  if (request.spec != nullptr && worker_.checks().is_guarded() &&
+      worker_.commands().rule(*request.spec).is_guarded) {
+    refusal_ = guard_objection(*request.spec, request.argv);
+    if (!refusal_.empty()) return false;
+  }
   if (request.spec == nullptr) {
     if (request.argv.size() < 2) {
       refusal_ =
@@ -196,10 +201,18 @@ void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict ver
     send_parts(record, request);
     return;
   }
-  BackendConn& backend = worker_.backend(owner_, request.db);
   ClientSession* client = record->client;
+  Side side = owner_;
+  ReadCheck* check = nullptr;
+  if (!record->is_write && request.spec != nullptr && worker_.checks().is_special()) {
+    side = worker_.checks().prepare(record, *request.spec, request.raw, owner_);
+    check = record->check;
+    if (check != nullptr) ++check->left;  // the first reply may be there before the copy is sent
+  }
+  BackendConn& backend = worker_.backend(side, request.db);
   backend.send(request.raw, record);
   if (backend.is_congested()) client->pause(kPauseBackend);
+  if (check != nullptr) worker_.checks().send_copy(check, owner_);
 }
 
 void Forwarder::send_parts(Pending* whole, const ForwardRequest& request) {

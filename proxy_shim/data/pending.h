@@ -15,12 +15,14 @@ namespace sf {
 
 class ClientSession;
 class Fanout;
+struct ReadCheck;
 
 struct Pending {
   ClientSession* client = nullptr;  // null: the client is gone, its reply is dropped
   Pending* client_next = nullptr;   // order of replies
   Pending* next = nullptr;          // backend's order, held list, or free list
   Pending* prev = nullptr;          // held list only
+  ReadCheck* check = nullptr;       // a read that goes to both sides
   Fanout* fanout = nullptr;         // the command is sent in parts; owned by the whole
   int64_t started_us = 0;           // arrival
   int64_t sent_us = 0;              // handed to the backend connection

@@ -32,8 +32,10 @@ Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const
       pool_(stats_.inflight),
       holds_(shared.holds),
       forwarder_(*this),
+      checks_(*this),
       alive_(std::make_shared<Worker*>(this)) {
   touch_clock();
+  checks_.set(shared_.options.rules);
   warm_backends();
 }
 
@@ -138,6 +140,8 @@ void Worker::release_held() {
 }
 
 void Worker::complete(Pending* record, std::string_view reply) {
+  if (record->check != nullptr && checks_.saw(record, reply)) [[unlikely]]
+    return;
   if (record->is_part) {
     complete_part(record, reply);
   } else if (record->client != nullptr) {
@@ -167,12 +171,16 @@ void Worker::complete_part(Pending* part, std::string_view reply) {
 }
 
 void Worker::complete_with_error(Pending* record, std::string_view text) {
-  if (!record->is_part && record->client != nullptr) {
+  if (!record->is_part && record->client != nullptr && record->check == nullptr) {
     record->client->reply_error(record, text);
     return;
   }
   std::string out;
   resp::error(out, text);
+  if (record->check != nullptr) {
+    if (checks_.saw(record, out)) return;
+    if (record->client != nullptr) return record->client->reply_error(record, text);
+  }
   complete(record, out);
 }
 
@@ -188,6 +196,8 @@ void Worker::complete_later(Pending* record, std::string reply, int64_t delay_us
 
 bool Worker::pass_piece(Pending* record, std::string_view piece) {
   if (record->is_dropped) return true;
+  if (record->check != nullptr) [[unlikely]]
+    checks_.spoil(record);
   if (record->is_part) return false;
   return record->client == nullptr || record->client->pass_piece(record, piece);
 }

@@ -20,6 +20,7 @@
 #include "proxy_shim/data/forwarder.h"
 #include "proxy_shim/data/hold_queue.h"
 #include "proxy_shim/data/plane_shared.h"
+#include "proxy_shim/data/read_checks.h"
 #include "proxy_shim/data/routes.h"
 #include "proxy_shim/data/write_ledger.h"
 
@@ -52,6 +53,7 @@ class Worker {
   WriteLedger& ledger() { return ledger_; }
   const std::function<void()>& on_stranger() const { return shared_.on_stranger; }
   HoldQueue& holds() { return holds_; }
+  ReadChecks& checks() { return checks_; }
   Forwarder& forwarder() { return forwarder_; }
   Histogram& latency() { return latency_; }
   Request& scratch_request() { return scratch_request_; }
@@ -131,6 +133,7 @@ class Worker {
   WriteLedger ledger_;
   HoldQueue holds_;
   Forwarder forwarder_;
+  ReadChecks checks_;
   Histogram latency_;
   Request scratch_request_;
   std::array<std::array<std::unique_ptr<BackendConn>, kDatabases>, 2> backends_;

@@ -507,11 +507,44 @@ def test_X09_a_slot_without_its_copy_is_not_cut_over():
         finally:
             os.kill(old.pid, signal.SIGCONT)
         wait_until("the server is back", lambda: client.set(key, 3))
+        # Reads copied to the other side for comparison are counted, also those that are dropped.
+        assert shim.ask("READS", "compare", "100") == "OK"
+
+        def counts():
+            flat = shim.ask("READS")
+            return dict(zip(flat[::2], flat[1::2]))
+        assert client.get(key) == "3"
+        wait_until("compared", lambda: counts()["compared"] == 1)
+        assert counts()["different"] == 0 and counts()["different_slots"] == ""
         new.kill()
+        assert client.get(key) == "3"
+        wait_until("a dropped copy is counted", lambda: counts()["skipped"] == 1)
+        assert "read of slot 950 could not be compared" in shim.proc.tail(200)
         result = shim.cutover("950")
         assert result[0][1] == "OLD" and result[0][4], result
         assert client.set(key, 4) and client.get(key) == "4"
         assert any(line["what"] == "command" and "CUTOVER" in line["command"] for line in shim.audit())
+
+
+def test_reads_and_guard_of_the_plan():
+    with Env() as env:
+        old, new = env.redis("old"), env.redis("new")
+        follow_redis(old.port, new.port)
+        shim = Shim(env, old.address, new.address, "0-1023", "redis")
+        shim.write_plan(reads="new-then-old", guard="pika-3.5")
+        shim.start(init=True)
+        client = connect(shim.port, decode_responses=True)
+        client.set("k", "v")
+        wait_until("the replica has it", lambda: connect(new.port).get("k") == b"v")
+        assert client.get("k") == "v" and client.get("none") is None
+        assert int(connect(new.port).info("commandstats")["cmdstat_get"]["calls"]) >= 3
+        for words in (("PFCOUNT", "k"), ("GETRANGE", "k", 1, 4294967296)):
+            with pytest.raises(redis.ResponseError, match="guard pika-3.5"):
+                client.execute_command(*words)
+        assert shim.ask("GUARD") == "pika-3.5" and shim.ask("READS")[1] == "new-then-old"
+        assert shim.ask("READS", "owner") == "OK" and shim.ask("GUARD", "off") == "OK"
+        assert client.execute_command("GETRANGE", "k", 0, 4294967296) == "v"
+        assert any(line["what"] == "rules" and line["guard"] == "off" for line in shim.audit())
 
 
 def test_X10_a_counter_ends_at_the_acknowledged_increments():

@@ -57,6 +57,23 @@ TEST_CASE("plan: kind redis attaches the whole group and hands back by slot-acti
   CHECK(plan->attached_slots() == SlotSet::range(801, 1023));
 }
 
+TEST_CASE("plan: reads and guard are kept, and wrong words for them refused") {
+  auto plan = MovePlan::parse(sample().dump());
+  REQUIRE(plan.is_ok());
+  CHECK(plan->to_json().find("reads") == std::string::npos);
+  plan->reads = "compare";
+  plan->compare_percent = 20;
+  plan->guard = "pika-3.5";
+  const auto again = MovePlan::parse(plan->to_json());
+  REQUIRE(again.is_ok());
+  CHECK(again->reads == "compare");
+  CHECK(again->compare_percent == 20);
+  CHECK(again->guard == "pika-3.5");
+  CHECK(has(error_of([](Json& j) { j["reads"] = "both"; }), "reads"));
+  CHECK(has(error_of([](Json& j) { j["compare_percent"] = 101; }), "compare_percent"));
+  CHECK(has(error_of([](Json& j) { j["guard"] = "on"; }), "guard"));
+}
+
 TEST_CASE("plan: M24 bad input is refused with the key's name") {
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;

@@ -75,6 +75,23 @@ TEST_CASE("I9: connections that quit or break the protocol leave room for others
   CHECK(reply_text(next.call({"PING"})) == "+PONG");
 }
 
+TEST_CASE("I6: reads and guard are set by command, audited, and refused when they make no sense") {
+  AdminRig rig;
+  TestClient c(rig.server->port());
+  CHECK(c.call({"SHIM", "READS"}).elements.at(1).text == "owner");
+  CHECK(reply_text(c.call({"SHIM", "READS", "compare", "20"})) == "+OK");
+  CHECK(rig.plane.rules().reads == ReadPolicy::kCompare);
+  CHECK(rig.plane.rules().compare_percent == 20);
+  CHECK(reply_text(c.call({"SHIM", "GUARD", "pika-3.5"})) == "+OK");
+  CHECK(reply_text(c.call({"SHIM", "GUARD"})) == "\"pika-3.5\"");
+  CHECK(rig.plane.rules().reads == ReadPolicy::kCompare);
+  CHECK(c.call({"SHIM", "READS", "owner", "20"}).is_error());
+  CHECK(c.call({"SHIM", "READS", "compare", "0"}).is_error());
+  CHECK(c.call({"SHIM", "READS", "compare", "101"}).is_error());
+  CHECK(c.call({"SHIM", "READS", "both"}).is_error());
+  CHECK(c.call({"SHIM", "GUARD", "pika"}).is_error());
+}
+
 TEST_CASE("admin port: the lock's owner is text; the shim lives on after bytes that are none") {
   AdminRig rig;
   TestClient client(rig.server->port());
@@ -105,7 +122,7 @@ TEST_CASE("admin port: pipelines, inline lines, a client that goes away, garbage
   TestClient client(rig.server->port());
   client.send_raw("PING\r\nshim help\r\n*1\r\n$4\r\nPING\r\n");
   CHECK(reply_text(client.read()) == "+PONG");
-  CHECK(client.read().elements.size() == 12);
+  CHECK(client.read().elements.size() == 14);
   CHECK(reply_text(client.read()) == "+PONG");
   {
     TestClient gone(rig.server->port());

@@ -161,6 +161,15 @@ class FakePlane : public DataPlane {
   HoldReport take_hold_report(const SlotSet& slots) override { return {slots, 3, 100, 1234}; }
   void on_hold_overflow(std::function<void()>) override {}
   void on_stranger(std::function<void()>) override {}
+  void set_rules(const DataRules& rules) override {
+    std::lock_guard guard(mutex_);
+    rules_ = rules;
+  }
+  DataRules rules() const override {
+    std::lock_guard guard(mutex_);
+    return rules_;
+  }
+  ReadCheckCounts read_checks(SlotDifferences*) const override { return {}; }
   void set_facts(std::shared_ptr<const BackendFacts>) override {}
   DataPlaneStats stats() const override { return {}; }
   Histogram latency_us() const override { return {}; }
@@ -171,6 +180,7 @@ class FakePlane : public DataPlane {
   mutable std::mutex mutex_;
   std::vector<std::string> phases_;
   uint64_t last_epoch_ = 0;
+  DataRules rules_;
 };
 
 }  // namespace sf

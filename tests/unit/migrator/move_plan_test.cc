@@ -69,9 +69,10 @@ TEST_CASE("plan: reads and guard are kept, and wrong words for them refused") {
   CHECK(again->reads == "compare");
   CHECK(again->compare_percent == 20);
   CHECK(again->guard == "pika-3.5");
-  CHECK(has(error_of([](Json& j) { j["reads"] = "both"; }), "reads"));
-  CHECK(has(error_of([](Json& j) { j["compare_percent"] = 101; }), "compare_percent"));
-  CHECK(has(error_of([](Json& j) { j["guard"] = "on"; }), "guard"));
+  CHECK(error_of([](Json& j) { j["reads"] = "both"; }).find("reads") != std::string::npos);
+  CHECK(error_of([](Json& j) { j["compare_percent"] = 101; }).find("compare_percent") !=
+        std::string::npos);
+  CHECK(error_of([](Json& j) { j["guard"] = "on"; }).find("guard") != std::string::npos);
 }
 
 TEST_CASE("plan: M24 bad input is refused with the key's name") {

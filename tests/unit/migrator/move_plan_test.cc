@@ -98,7 +98,7 @@ TEST_CASE("plan: M24 bad input is refused with the key's name") {
   CHECK(has(error_of([](Json& j) { j["plan"] = std::string(65, 'x'); }), "1 to 64"));
   CHECK(has(error_of([](Json& j) { j.erase("old"); }), "old: is missing"));
   CHECK(has(error_of([](Json& j) { j["old"].erase("kind"); }), "old.kind: is missing"));
-  CHECK(has(error_of([](Json& j) { j["old"]["kind"] = "pika"; }), "'pika' is no kind"));
+  CHECK(has(error_of([](Json& j) { j["old"]["kind"] = "ssdb"; }), "'ssdb' is no kind"));
   CHECK(
       has(error_of([](Json& j) { j["new"]["kind"] = "redis"; }), "both sides must be of one kind"));
   CHECK(has(error_of([](Json& j) { j["old"]["servers"] = {"127.0.0.1:7009"}; }),

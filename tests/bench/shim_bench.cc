@@ -1,6 +1,8 @@
 // What the shim costs, beside a direct connection and Debian's nutcracker, in one run: all three in
 // front of the same redis-server, in interleaved rounds.
 //   shim-bench [--rounds 7] [--threads 1] [--requests 100000] [--json yes] [--shim PATH]
+//   shim-bench --squeeze 40     that many millions of requests through one process: memory stays
+//   flat shim-bench --long yes       the same with 500
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -26,6 +28,10 @@ std::vector<SettingSpec> specs() {
        Kind::kInteger, 1000, 100'000'000},
       {"clients", "50", "connections", Kind::kInteger, 1, 10'000},
       {"shim", "", "the shim; beside this program by default", Kind::kText, 0, 0},
+      {"only", "", "rows whose command begins with it", Kind::kText, 0, 0},
+      {"squeeze", "0", "millions of requests through the shim alone, in place of the rounds",
+       Kind::kInteger, 0, 100'000},
+      {"long", "no", "squeeze with 500 million requests", Kind::kFlag, 0, 0},
       {"json", "no", "print JSON instead of the table", Kind::kFlag, 0, 0}};
 }
 
@@ -123,6 +129,61 @@ int complain(const Status& status) {
   return 1;
 }
 
+// The rows of the bars: small and larger values, several keys, few and many clients.
+std::vector<Load> loads_of(const Settings& settings) {
+  std::vector<Load> out;
+  const int clients = static_cast<int>(settings.integer("clients"));
+  const auto add = [&](const std::string& command, int pipeline, int bytes, int connections,
+                       double share) {
+    if (!command.starts_with(settings.text("only"))) return;
+    Load load;
+    load.command = command;
+    load.pipeline = pipeline;
+    const int64_t base = settings.integer("requests") * (pipeline == 1 ? 1 : 8);
+    load.requests = static_cast<int64_t>(static_cast<double>(base) * share);
+    load.clients = connections;
+    load.value_bytes = bytes;
+    if (command == "mget") {
+      load.words = {"mget"};
+      for (int key = 0; key < 10; ++key) load.words.push_back("key:__rand_int__");
+    }
+    out.push_back(load);
+  };
+  for (const int pipeline : {1, 32}) {
+    for (const int bytes : {64, 1024}) {
+      for (const char* command : {"set", "get"}) add(command, pipeline, bytes, clients, 1);
+    }
+    // The keys hold 1 KB now; small ones again for the rows that follow.
+    add("set", pipeline, 64, clients, 1);
+    add("mget", pipeline, 64, clients, 0.25);
+    add("get", pipeline, 64, 800, 1);
+  }
+  return out;
+}
+
+// Chunks of ten million requests: SET and GET in turn; the process must not grow.
+int squeeze(const Stage& stage, int64_t millions) {
+  constexpr int64_t kChunk = 10'000'000;
+  long first_kb = 0;
+  for (int64_t done = 0; done < millions * 1'000'000; done += kChunk) {
+    Load load;
+    load.command = done / kChunk % 2 == 0 ? "set" : "get";
+    load.pipeline = 64;
+    load.requests = kChunk;
+    const auto rows = run_rounds({load}, {{"shim", stage.shim_port, &stage.shim}}, 1);
+    if (!rows) return complain(rows.status());
+    const long now_kb = static_cast<long>(stage.shim.resident_kb());
+    if (first_kb == 0) first_kb = now_kb;
+    std::printf("%lld million requests: resident %ld KiB\n",
+                static_cast<long long>((done + kChunk) / 1'000'000), now_kb);
+    std::fflush(stdout);
+    if (now_kb > first_kb + 8 * 1024) {
+      return complain(Status::corrupt(cat("grown from ", first_kb, " KiB to ", now_kb, " KiB")));
+    }
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   Settings settings(specs());
   const Status parsed = settings.parse(argc, argv, "shim-bench", "What the shim costs.");
@@ -134,17 +195,9 @@ int run(int argc, char** argv) {
   const std::vector<Target> targets{{"direct", stage.redis_port, &stage.redis},
                                     {"nutcracker", stage.nutcracker_port, &stage.nutcracker},
                                     {"shim", stage.shim_port, &stage.shim}};
-  std::vector<Load> loads;
-  for (const int pipeline : {1, 32}) {
-    for (const char* command : {"set", "get"}) {
-      Load load;
-      load.command = command;
-      load.pipeline = pipeline;
-      load.requests = settings.integer("requests") * (pipeline == 1 ? 1 : 8);
-      load.clients = static_cast<int>(settings.integer("clients"));
-      loads.push_back(load);
-    }
-  }
+  const int64_t millions = settings.flag("long") ? 500 : settings.integer("squeeze");
+  if (millions > 0) return squeeze(stage, millions);
+  const std::vector<Load> loads = loads_of(settings);
   auto rows = run_rounds(loads, targets, static_cast<int>(settings.integer("rounds")));
   if (!rows) return complain(rows.status());
   const std::string text =

@@ -11,24 +11,25 @@ namespace sf::bench {
 namespace {
 
 std::vector<std::string> arguments_of(const Load& load, const Target& target) {
-  return {"redis-benchmark",
-          "-h",
-          "127.0.0.1",
-          "-p",
-          std::to_string(target.port),
-          "-c",
-          std::to_string(load.clients),
-          "-n",
-          std::to_string(load.requests),
-          "-P",
-          std::to_string(load.pipeline),
-          "-d",
-          std::to_string(load.value_bytes),
-          "-r",
-          std::to_string(load.keys),
-          "-t",
-          load.command,
-          "--csv"};
+  std::vector<std::string> out{"redis-benchmark",
+                               "-h",
+                               "127.0.0.1",
+                               "-p",
+                               std::to_string(target.port),
+                               "-c",
+                               std::to_string(load.clients),
+                               "-n",
+                               std::to_string(load.requests),
+                               "-P",
+                               std::to_string(load.pipeline),
+                               "-d",
+                               std::to_string(load.value_bytes),
+                               "-r",
+                               std::to_string(load.keys),
+                               "--csv"};
+  if (load.words.empty()) out.insert(out.end(), {"-t", load.command});
+  out.insert(out.end(), load.words.begin(), load.words.end());
+  return out;
 }
 
 double number(std::string_view quoted) {
@@ -92,9 +93,9 @@ Result<std::vector<Row>> run_rounds(const std::vector<Load>& loads,
         const Target& target = targets[(t + static_cast<size_t>(round)) % targets.size()];
         auto sample = measure(loads[l], target);
         if (!sample) return sample.status();
-        std::fprintf(stderr, "round %d %s pipeline %d %-12s %10.0f/s %7.2f us\n", round + 1,
-                     loads[l].command.c_str(), loads[l].pipeline, target.name.c_str(),
-                     sample->per_second, sample->cpu_us);
+        std::fprintf(stderr, "round %d %s %d B, %d clients, pipeline %d %-12s %10.0f/s %7.2f us\n",
+                     round + 1, loads[l].command.c_str(), loads[l].value_bytes, loads[l].clients,
+                     loads[l].pipeline, target.name.c_str(), sample->per_second, sample->cpu_us);
         samples[l][target.name].push_back(*sample);
       }
     }
@@ -111,19 +112,22 @@ Result<std::vector<Row>> run_rounds(const std::vector<Load>& loads,
 
 std::string table_text(const std::vector<Row>& rows, const std::vector<Target>& targets,
                        const std::string& base, const std::string& reference) {
-  std::string out = cat("| command | pipeline | target | requests/s | to ", base,
-                        " | p50 ms | p99 ms | CPU us/request | to ", reference,
-                        " |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  std::string out =
+      cat("| command | bytes | clients | pipeline | target | requests/s | to ", base,
+          " | p50 ms | p99 ms | CPU us/request | to ", reference,
+          " |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const Row& row : rows) {
     const Sample& b = row.by_target.at(base);
     const Sample& r = row.by_target.at(reference);
     for (const Target& target : targets) {
       const Sample& s = row.by_target.at(target.name);
       char buf[256];
-      std::snprintf(buf, sizeof(buf), "| %s | %d | %s | %.0f | %s | %.2f | %.2f | %.2f | %s |\n",
-                    to_upper(row.load.command).c_str(), row.load.pipeline, target.name.c_str(),
-                    s.per_second, ratio_text(s.per_second, b.per_second).c_str(), s.p50_ms,
-                    s.p99_ms, s.cpu_us, ratio_text(s.cpu_us, r.cpu_us).c_str());
+      std::snprintf(buf, sizeof(buf),
+                    "| %s | %d | %d | %d | %s | %.0f | %s | %.2f | %.2f | %.2f | %s |\n",
+                    to_upper(row.load.command).c_str(), row.load.value_bytes, row.load.clients,
+                    row.load.pipeline, target.name.c_str(), s.per_second,
+                    ratio_text(s.per_second, b.per_second).c_str(), s.p50_ms, s.p99_ms, s.cpu_us,
+                    ratio_text(s.cpu_us, r.cpu_us).c_str());
       out += buf;
     }
   }
@@ -135,6 +139,8 @@ std::string json_text(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     for (const auto& [name, s] : row.by_target) {
       out.push_back({{"command", row.load.command},
+                     {"value_bytes", row.load.value_bytes},
+                     {"clients", row.load.clients},
                      {"pipeline", row.load.pipeline},
                      {"target", name},
                      {"requests_per_second", s.per_second},

@@ -19,7 +19,8 @@ struct Target {
 };
 
 struct Load {
-  std::string command;  // a -t name of redis-benchmark
+  std::string command;             // a -t name of redis-benchmark, or what the table calls `words`
+  std::vector<std::string> words;  // a command of its own, with __rand_int__ in its keys
   int pipeline = 1;
   int64_t requests = 0;
   int clients = 50;

@@ -219,7 +219,8 @@ Status check_unit(const MovePlan& plan) {
   const ServerKind kind = plan.old_side.kind;
   const bool by_slot = kind == ServerKind::kNode || kind == ServerKind::kPikaSharding;
   if (plan.unit != (by_slot ? CutUnit::kSlot : CutUnit::kPlan)) {
-    return bad_key("unit", cat("must be ", by_slot ? "slot" : "plan", " for kind ", kind_text(kind)));
+    return bad_key("unit",
+                   cat("must be ", by_slot ? "slot" : "plan", " for kind ", kind_text(kind)));
   }
   if (kind != ServerKind::kNode && plan.handback == HandbackWay::kAssign) {
     return bad_key("handback", cat("must be slot-action for kind ", kind_text(kind),
@@ -261,7 +262,8 @@ Result<MovePlan> read_plan(const Json& json) {
                "cleanup",
                "reads",
                "compare_percent",
-               "guard"});
+               "guard",
+               "accept"});
   MovePlan plan;
   reader.text("plan", &plan.id, true);
   reader.host_port("dashboard", &plan.dashboard, true);
@@ -296,6 +298,7 @@ Result<MovePlan> read_plan(const Json& json) {
   reader.number("compare_percent", &plan.compare_percent, false);
   reader.text("guard", &plan.guard, false);
   reader.texts("ask", false, [&](const std::string& phase) { plan.ask.push_back(phase); });
+  reader.texts("accept", false, [&](const std::string& fault) { plan.accept.push_back(fault); });
   reader.flag("verify", &plan.verify);
   reader.flag("cleanup", &plan.cleanup);
   if (!reader.status()) return reader.status();
@@ -341,6 +344,11 @@ const std::vector<std::string>& move_phase_names() {
   return names;
 }
 
+const std::vector<std::string>& replication_fault_names() {
+  static const std::vector<std::string> names = {"ttl", "append", "streams"};
+  return names;
+}
+
 SlotSet MovePlan::attached_slots() const {
   SlotSet set = slots;
   if (unit == CutUnit::kPlan) set.add(stay);
@@ -371,6 +379,13 @@ Status MovePlan::check() const {
     return bad_key("compare_percent", "must be 1 to 100");
   }
   if (guard != "off" && guard != "pika-3.5") return bad_key("guard", "must be off or pika-3.5");
+  const auto& faults = replication_fault_names();
+  for (const std::string& fault : accept) {
+    if (std::find(faults.begin(), faults.end(), fault) == faults.end()) {
+      return bad_key("accept", cat("'", printable(fault),
+                                   "' is no known fault; known are ttl, append, streams"));
+    }
+  }
   const auto& names = move_phase_names();
   for (const std::string& phase : ask) {
     if (std::find(names.begin(), names.end(), phase) == names.end()) {
@@ -409,6 +424,7 @@ std::string MovePlan::to_json() const {
   if (reads != usual.reads) json["reads"] = reads;
   if (compare_percent != usual.compare_percent) json["compare_percent"] = compare_percent;
   if (guard != usual.guard) json["guard"] = guard;
+  if (!accept.empty()) json["accept"] = accept;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

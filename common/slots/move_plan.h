@@ -20,7 +20,7 @@ enum class ServerKind {
   kPika,          // Pika 3.x and 4.0 in classic mode: replicates as a whole
   kPikaSharding,  // Pika 3.2-3.4 in sharding mode: replicates slots
 };
-enum class CutUnit { kSlot, kPlan };      // what is switched together: one slot, or all of them
+enum class CutUnit { kSlot, kPlan };  // what is switched together: one slot, or all of them
 enum class HandbackWay {
   kAssign,
   kSlotAction
@@ -69,6 +69,9 @@ struct MovePlan {
   std::vector<std::string> ask;  // phases before which `run` stops and asks
   bool verify = true;
   bool cleanup = false;
+  // Faults of the servers' own replication the operator takes upon himself: "ttl", "append",
+  // "streams" (docs/CONFIG.md). A fault that is found and not named here stops the cutover.
+  std::vector<std::string> accept;
 
   // The slots that pass the shim: `slots`, and `stay` too where the server replicates only as a
   // whole.
@@ -88,5 +91,7 @@ struct MovePlan {
 // The names `ask` may hold, in the order a move takes them: replicate, attach, cutover, verify,
 // handback, soak, cleanup, detach.
 const std::vector<std::string>& move_phase_names();
+// The names `accept` may hold.
+const std::vector<std::string>& replication_fault_names();
 
 }  // namespace sf

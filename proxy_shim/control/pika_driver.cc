@@ -214,7 +214,8 @@ Status PikaDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   if (!status) return status;
   now_.old_run_id = from->run_id;
   now_.new_run_id = to->run_id;
-  status = sweep(timeout_ms);
+  status = try_faithful(*from, *to, timeout_ms);
+  if (status) status = sweep(timeout_ms);
   if (!status) return status;
   const std::string tag = tag_of_slot(tag_slot(attempt.slots), kSlotCount);
   const std::string nonce = Random(Random::system_seed()).hex(32);
@@ -237,6 +238,34 @@ std::vector<std::vector<std::string>> PikaDriver::fence_requests(const Binlogs& 
   }
   if (binlogs.size() > 1) out.push_back({"SELECT", "0"});
   return out;
+}
+
+Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_t timeout_ms) {
+  const std::string pair = cat(from.run_id, " ", to.run_id);
+  if (tried_ != pair) {
+    const std::string tag = tag_of_slot(tag_slot(now_.slots), kSlotCount);
+    const std::string base =
+        cat("{", tag, "}__slotferry:", plan_.id, ":trial:", Random(Random::system_seed()).hex(32));
+    const PikaTrial trial{base + ":ttl", base + ":append"};
+    Status status = begin_trial(old_, trial, timeout_ms);
+    if (!status) return status;
+    const int64_t deadline_us = clock_->mono_us() + timeout_ms * 1000;
+    Result<std::vector<PikaFault>> found = read_trial(new_, trial, timeout_ms);
+    while (found.status().code() == Code::kUnavailable && clock_->mono_us() < deadline_us) {
+      std::this_thread::sleep_for(kPollGap);
+      found = read_trial(new_, trial, timeout_ms);
+    }
+    status = end_trial(old_, trial, timeout_ms);
+    if (!found) return found.status();
+    if (!status) return status;
+    faults_ = *found;
+    for (PikaFault& fault : faults_of_version(old_server_.major, old_server_.minor)) {
+      faults_.push_back(std::move(fault));
+    }
+    tried_ = pair;
+  }
+  const std::string why = not_accepted(faults_, plan_.accept);
+  return why.empty() ? Status::ok() : Status::refused(why);
 }
 
 // A fence left by an attempt that ended before release(), perhaps of an earlier life of the shim.

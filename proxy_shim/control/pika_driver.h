@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/pika_faults.h"
 #include "proxy_shim/control/pika_fence.h"
 #include "proxy_shim/control/pika_status.h"
 #include "proxy_shim/control/resp_client.h"
@@ -115,6 +116,8 @@ class PikaDriver : public BackendDriver {
   Result<PikaServer> ask_server(RespClient& client, int64_t timeout_ms);
   std::string distrust(const PikaSide& from, const PikaSide& to);
   Status same_processes(const PikaSide& side, PairSide which) const;
+  // Once for a pair of processes: do they replicate what clients write as it was written?
+  Status try_faithful(const PikaSide& from, const PikaSide& to, int64_t timeout_ms);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
@@ -130,6 +133,8 @@ class PikaDriver : public BackendDriver {
   std::string name_;
   uint64_t file_size_ = 0;
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
+  std::string tried_;                            // the pair of run ids `faults_` was found for
+  std::vector<PikaFault> faults_;
   Attempt now_;
 };
 

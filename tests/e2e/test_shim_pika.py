@@ -46,7 +46,7 @@ def classic(env, stay=STAY, host="127.0.0.1", dashboard="127.0.0.1:18080", **kw)
     old, new = pika(env, "old"), pika(env, "new")
     attach(old, new)
     shim = Shim(env, "%s:%d" % (host, old.port), "%s:%d" % (host, new.port), SLOTS, "pika", stay=stay, max_pause_ms=5000, **kw)
-    shim.write_plan(dashboard=dashboard)
+    shim.write_plan(dashboard=dashboard, accept=["streams"])
     return old, new, shim.start(init=True)
 
 
@@ -135,6 +135,21 @@ def test_I2b_a_slave_that_was_killed_is_not_trusted():
         result = shim.cutover()
         assert [row[1] for row in result] == ["NEW"], (result, ended(shim))
         assert new.ask("GET", key) == "1"
+
+
+def test_I2b_faults_of_replication_are_found_and_stop_the_cutover_until_accepted():
+    with Env() as env:
+        old, new, shim = classic(env)
+        old.ask("FAKE", "SET", "ttl_lost", "1")
+        old.ask("FAKE", "SET", "append_empty", "1")
+        result = shim.cutover()
+        assert [row[1] for row in result] == ["OLD"], result
+        assert "lose the TTL" in str(result) and "leaves it empty" in str(result), result
+        assert "streams out" not in str(result), result
+        shim.write_plan(accept=["streams", "ttl", "append"])
+        shim.ask("RELOAD")
+        result = shim.cutover()
+        assert [row[1] for row in result] == ["NEW"], (result, ended(shim))
 
 
 def test_I10_kill9_of_the_shim_in_each_step_one_owner():

@@ -64,6 +64,7 @@ struct PikaRig {
         options.sharding ? ServerKind::kPikaSharding : ServerKind::kPika;
     plan.old_side.master = {"127.0.0.1", from.port()};
     plan.new_side.master = {"127.0.0.1", to.port()};
+    plan.accept = {"streams"};
     slots = options.sharding ? SlotSet::of(901) : plan.slots;
     attempt = {slots, 7};
     key = cat("{", tag_of_slot(901, kSlotCount), "}key");
@@ -345,6 +346,42 @@ TEST_CASE("I2 pika sharding: a slot's walk, and the old slot follows the new one
     CHECK(rig.driver->link_reverse(rig.attempt, end, kMs).code() == Code::kRefused);
     CHECK(has(rig.from, {"PKCLUSTER", "INFO", "SLOT", "901"}, "Role: Master"));
   }
+}
+
+TEST_CASE(
+    "I2b pika: each fault that changes data in silence is found and named, or accepted by name") {
+  struct Fault {
+    const char* fault;  // of the fake
+    const char* name;
+    const char* says;
+  };
+  for (const Fault& fault : {Fault{"ttl_lost", "ttl", "lose the TTL"},
+                             Fault{"append_empty", "append", "leaves it empty"}}) {
+    INFO(fault.fault);
+    PikaRig rig;
+    rig.start();
+    CHECK(rig.driver->announce(rig.attempt, kMs).is_ok());
+    rig.make();
+    rig.from.call({"FAKE", "SET", fault.fault, "1"});
+    rig.to.call({"FAKE", "SET", "apply_delay_ms", "20"});
+    const Status status = rig.driver->announce(rig.attempt, kMs);
+    CHECK(status.code() == Code::kRefused);
+    CHECK(status.text().find(fault.says) != std::string::npos);
+    CHECK(status.text().find(cat("\"", fault.name, "\"")) != std::string::npos);
+    CHECK(eventually([&] { return !has(rig.to, {"KEYS", "*:trial:*"}, "trial"); }));
+    rig.plan.accept = {"streams", fault.name};
+    rig.make();
+    const Status accepted = rig.driver->announce(rig.attempt, kMs);
+    CHECK_MESSAGE(accepted.is_ok(), accepted.text());
+  }
+  PikaRig streams;
+  streams.plan.accept.clear();
+  streams.start();
+  CHECK(streams.driver->announce(streams.attempt, kMs).text().find("leaves streams out") !=
+        std::string::npos);
+  // Not in 3.4, which has none, nor in 4.0, which keeps all types in one database.
+  CHECK(faults_of_version(3, 4).empty());
+  CHECK(faults_of_version(4, 0).empty());
 }
 
 TEST_CASE("pika: what nothing can be proved about is refused with a sentence") {

@@ -1,0 +1,38 @@
+// What is wrong with a Pika's own replication (contracts/pika 2.2, 3.2), found by trying: keys of
+// ours are written to the old side the way clients do, and what the new side makes of them is read.
+// A fault that changes data in silence stops the cutover unless the plan accepts it by name (I2b).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proxy_shim/control/resp_client.h"
+
+namespace sf {
+
+struct PikaFault {
+  std::string name;  // as in the plan's `accept`
+  std::string text;  // what happens, for people
+};
+
+// The two keys of a trial.
+struct PikaTrial {
+  std::string ttl_key;
+  std::string append_key;
+};
+
+// Writes the trial's keys. Own records only; they are deleted by end_trial().
+Status begin_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_ms);
+// Reads them at the new side. kUnavailable: not there yet. Empty: both are as they should be.
+Result<std::vector<PikaFault>> read_trial(RespClient& new_side, const PikaTrial& trial,
+                                          int64_t timeout_ms);
+Status end_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_ms);
+
+// What is known of a version and cannot be tried without a copy.
+std::vector<PikaFault> faults_of_version(int major, int minor);
+
+// "" if each of `found` is in `accepted`; else the sentence that names the others.
+std::string not_accepted(const std::vector<PikaFault>& found,
+                         const std::vector<std::string>& accepted);
+
+}  // namespace sf

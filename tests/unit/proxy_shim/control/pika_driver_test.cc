@@ -250,6 +250,23 @@ TEST_CASE("I3 pika: taking back refuses a new side that was written to, or carri
   }
 }
 
+TEST_CASE("I3 pika: a NO ONE executed late does not overtake the taking back") {
+  PikaRig rig;
+  rig.start();
+  const Result<ReplPosition> end = rig.fence();
+  REQUIRE(end.is_ok());
+  REQUIRE(*rig.driver->wait_applied(rig.attempt, *end, kMs));
+  rig.to.call({"FAKE", "SILENT", "SLAVEOF"});
+  CHECK(rig.driver->promote(rig.attempt, *end, 50).status().code() == Code::kTimeout);
+  CHECK(rig.driver->follow_again(rig.attempt, *end, 20).code() == Code::kTimeout);
+  rig.to.call({"FAKE", "SILENT", "no"});  // now it is executed
+  CHECK(has(rig.to, {"INFO", "replication"}, "role:master"));
+  const Status back = rig.driver->follow_again(rig.attempt, *end, kMs);
+  CHECK_MESSAGE(back.is_ok(), back.text());
+  CHECK(has(rig.to, {"INFO", "replication"}, "role:slave"));
+  CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+}
+
 TEST_CASE("I2 pika: a server that restarted is not trusted until a copy was seen") {
   PikaRig rig;
   rig.start();

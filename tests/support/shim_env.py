@@ -40,7 +40,7 @@ class Shim:
         self.plan_path = env.path(name + ".plan.json")
         self.dir = env.path(name)
         self.plan = {
-            "plan": plan_id, "dashboard": "127.0.0.1:18080", "product": "demo", "product_auth": "", "slots": slots,
+            "plan": plan_id, "dashboard": "127.0.0.1:%d" % free_port(), "product": "demo", "product_auth": "", "slots": slots,
             "source_group": 3, "target_group": 4, "shim_group": 9, "stay": stay,
             "old": {"master": old, "servers": [old], "password": "", "kind": kind},
             "new": {"master": new, "servers": [new], "password": "", "kind": kind},

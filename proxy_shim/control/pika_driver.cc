@@ -18,6 +18,7 @@ using Requests = std::vector<std::vector<std::string>>;
 constexpr const char* kTrustNote = "pika.trust";
 // Pika says nothing when a key becomes readable; asking again is all there is.
 constexpr std::chrono::microseconds kPollGap{500};
+constexpr int64_t kForecastUs = 2'000'000;
 
 std::string ends_text(const std::map<std::string, BinlogOffset>& ends) {
   std::string out;
@@ -30,6 +31,19 @@ std::string ends_text(const std::map<std::string, BinlogOffset>& ends) {
 Json ends_json(const std::map<std::string, BinlogOffset>& ends) {
   Json out = Json::object();
   for (const auto& [binlog, at] : ends) out[binlog] = {at.file, at.offset};
+  return out;
+}
+
+bool all_values(const Reply& reply, const PikaFence& fence) {
+  if (reply.elements.size() != fence.keys.size()) return false;
+  return std::all_of(reply.elements.begin(), reply.elements.end(), [&](const Reply& value) {
+    return value.type == Reply::Type::kBulk && value.text == fence.value;
+  });
+}
+
+std::vector<std::string> get_all(const PikaFence& fence) {
+  std::vector<std::string> out{"MGET"};
+  out.insert(out.end(), fence.keys.begin(), fence.keys.end());
   return out;
 }
 
@@ -216,6 +230,7 @@ Status PikaDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   now_.new_run_id = to->run_id;
   status = try_faithful(*from, *to, timeout_ms);
   if (status) status = sweep(timeout_ms);
+  if (status) status = forecast(timeout_ms);
   if (!status) return status;
   const std::string tag = tag_of_slot(tag_slot(attempt.slots), kSlotCount);
   const std::string nonce = Random(Random::system_seed()).hex(32);
@@ -266,6 +281,36 @@ Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_
   }
   const std::string why = not_accepted(faults_, plan_.accept);
   return why.empty() ? Status::ok() : Status::refused(why);
+}
+
+Status PikaDriver::forecast(int64_t timeout_ms) {
+  const int64_t start_us = clock_->mono_us();
+  if (forecast_us_ != 0 && start_us - forecast_us_ < kForecastUs) return Status::ok();
+  const PikaFence keys =
+      choose_fence(tag_of_slot(tag_slot(now_.slots), kSlotCount), plan_.id + ":trial",
+                   Random(Random::system_seed()).hex(32), new_server_.sync_threads);
+  Requests put, remove;
+  for (const std::string& key : keys.keys) {
+    put.push_back({"SETEX", key, "1000", keys.value});  // gone by itself should we end here
+    remove.push_back({"DEL", key});
+  }
+  Status status = old_.ask_all(put, timeout_ms).status();
+  if (!status) return status;
+  const int64_t most_us = std::min(timeout_ms, plan_.max_pause_ms) * 1000;
+  bool there = false;
+  while (status && !there && clock_->mono_us() - start_us < most_us) {
+    Result<Reply> reply = new_.ask(get_all(keys), timeout_ms);
+    status = reply.status();
+    there = reply.is_ok() && all_values(*reply, keys);
+    if (!there) std::this_thread::sleep_for(kPollGap);
+  }
+  const Status removed = old_.ask_all(remove, timeout_ms).status();
+  if (!status || !removed) return status ? removed : status;
+  if (there) forecast_us_ = start_us;
+  if (there) return Status::ok();
+  return Status::refused(cat("a write now takes more than ", most_us / 1000,
+                             " ms until it is applied on ", new_.address().text(),
+                             ": the pause would be too long"));
 }
 
 // A fence left by an attempt that ended before release(), perhaps of an earlier life of the shim.
@@ -335,20 +380,14 @@ Result<bool> PikaDriver::all_readable(const Binlogs& binlogs, int64_t timeout_ms
     if (binlogs.size() > 1) {
       requests.push_back({"SELECT", std::to_string(database_of(binlog))});
     }
-    std::vector<std::string> get{"MGET"};
-    get.insert(get.end(), now_.fence.keys.begin(), now_.fence.keys.end());
-    requests.push_back(std::move(get));
+    requests.push_back(get_all(now_.fence));
   }
   if (binlogs.size() > 1) requests.push_back({"SELECT", "0"});
   Result<std::vector<Reply>> replies = new_.ask_all(requests, timeout_ms);
   if (!replies) return replies.status();
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i][0] != "MGET") continue;
-    const Reply& reply = (*replies)[i];
-    if (reply.elements.size() != now_.fence.keys.size()) return false;
-    for (const Reply& value : reply.elements) {
-      if (value.type != Reply::Type::kBulk || value.text != now_.fence.value) return false;
-    }
+    if (!all_values((*replies)[i], now_.fence)) return false;
   }
   return true;
 }

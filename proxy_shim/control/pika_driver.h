@@ -118,6 +118,9 @@ class PikaDriver : public BackendDriver {
   Status same_processes(const PikaSide& side, PairSide which) const;
   // Once for a pair of processes: do they replicate what clients write as it was written?
   Status try_faithful(const PikaSide& from, const PikaSide& to, int64_t timeout_ms);
+  // How long does it take now until every apply worker has done what is written? Refused if longer
+  // than the plan's pause: it would be missed. Believed for kForecastUs.
+  Status forecast(int64_t timeout_ms);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
@@ -135,6 +138,7 @@ class PikaDriver : public BackendDriver {
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
+  int64_t forecast_us_ = 0;  // when the last good one was made; 0: none
   Attempt now_;
 };
 

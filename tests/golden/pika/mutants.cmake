@@ -19,6 +19,11 @@ sf_cut_mutant(pika_restart_trusted pika_driver.cc pika_driver_test
   "if (*noted == pair) return \"\";"
   "return \"\";")
 
+# I9: the forecast
+sf_cut_mutant(pika_no_forecast pika_driver.cc pika_driver_test
+  "  if (status) status = forecast(timeout_ms);\n"
+  "")
+
 # (e) both ends after the promote, which a restart must not undo
 sf_cut_mutant(pika_ends_not_compared pika_driver.cc pika_driver_test
   "  status = still_at(*from, now_.end, \"old\");\n  if (status) status = still_at(*to, now_.end, \"new\");\n  if (!status) return status;\n  return Ends{"

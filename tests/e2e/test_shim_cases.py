@@ -137,6 +137,16 @@ def resident(proc):
         return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) * 1024
 
 
+def freeze(proc):
+    """SIGSTOP, and every thread of it stands still."""
+    os.kill(proc.pid, signal.SIGSTOP)
+
+    def stands():
+        return all(re.search(r"State:\s+T", open("/proc/%d/task/%s/status" % (proc.pid, task)).read())
+                   for task in os.listdir("/proc/%d/task" % proc.pid))
+    wait_until("%s stands still" % proc.name, stands)
+
+
 def is_socket(fd):
     try:
         return os.readlink(fd).startswith("socket:")
@@ -500,7 +510,7 @@ def test_X09_a_slot_without_its_copy_is_not_cut_over():
         client = connect(shim.port, decode_responses=True)
         client.set(key, 1)
         # A write whose answer is lost is an error that says so, not a silent loss.
-        os.kill(old.pid, signal.SIGSTOP)
+        freeze(old)
         try:
             with pytest.raises(redis.ResponseError, match="may or may not have been executed"):
                 client.set(key, 2)
@@ -646,7 +656,7 @@ def test_X15_hang_ups_on_slow_commands_leave_no_sockets():
         assert connect(shim.port).ping()
         base = sockets(shim.proc)
         for _ in range(10):
-            os.kill(old.pid, signal.SIGSTOP)
+            freeze(old)
             try:
                 clients = [Raw(shim.port) for _ in range(200)]
                 for client in clients:
@@ -671,7 +681,7 @@ def test_X17_one_server_down():
         dead, live = key_of_slot(950), key_of_slot(960)
         for how in ("stopped", "killed"):
             if how == "stopped":
-                os.kill(new.pid, signal.SIGSTOP)
+                freeze(new)
             else:
                 new.kill()
             start = time.monotonic()
@@ -691,7 +701,7 @@ def test_X18_a_server_that_stands_still():
         cut_slot(shim, 950)
         still, other = key_of_slot(950), key_of_slot(960)
         hanging = Raw(shim.port)
-        os.kill(new.pid, signal.SIGSTOP)
+        freeze(new)
         try:
             hanging.send("GET", still)
             slowest, end = 0.0, time.monotonic() + 5

@@ -1,4 +1,5 @@
-// What the drivers for Pika have in common (DESIGN 6.3; contracts/pika 2.1, 3.2-3.5). Pika has no
+// What the drivers for Pika have in common (pika_prepare.cc: before a pause, pika_driver.cc: in it;
+// DESIGN 6.3; contracts/pika 2.1, 3.2-3.5). Pika has no
 // fence, no epochs and no word for "applied", so:
 //
 //   end final   accounting: with every write of the binlog held, its end P is read, fence keys are
@@ -123,6 +124,7 @@ class PikaDriver : public BackendDriver {
   Status forecast(int64_t timeout_ms);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
+  static bool all_values(const Reply& reply, const PikaFence& fence);
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
   Status note_end(const CutAttempt& attempt, const PikaSide& side);
   Result<Binlogs> noted_end(const SlotSet& slots) const;

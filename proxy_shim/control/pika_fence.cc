@@ -26,6 +26,12 @@ size_t digits(size_t number) {
 
 }  // namespace
 
+std::vector<std::string> PikaFence::get_command() const {
+  std::vector<std::string> out{"MGET"};
+  out.insert(out.end(), keys.begin(), keys.end());
+  return out;
+}
+
 size_t keys_for_chance(int workers) {
   if (workers <= 0) return 0;
   if (workers == 1) return 1;

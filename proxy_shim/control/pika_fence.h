@@ -22,6 +22,7 @@ struct PikaFence {
   std::vector<std::string> keys;  // {tag}__slotferry:<plan>:<nonce>:<n>, n = 0, 1, 2, ...
 
   bool empty() const { return keys.empty(); }
+  std::vector<std::string> get_command() const;  // MGET of all of them
   std::vector<std::string> set_command(size_t i) const { return {"SET", keys[i], value}; }
 };
 

@@ -15,12 +15,12 @@ sf_cut_mutant(pika_offsets_are_proof pika_driver.cc pika_driver_test
 sf_cut_mutant(pika_one_fence_key_a_worker pika_fence.cc pika_fence_test
   "constexpr size_t kEachWorker = 3;"
   "constexpr size_t kEachWorker = 1;")
-sf_cut_mutant(pika_restart_trusted pika_driver.cc pika_driver_test
+sf_cut_mutant(pika_restart_trusted pika_prepare.cc pika_driver_test
   "if (*noted == pair) return \"\";"
   "return \"\";")
 
 # I9: the forecast
-sf_cut_mutant(pika_no_forecast pika_driver.cc pika_driver_test
+sf_cut_mutant(pika_no_forecast pika_prepare.cc pika_driver_test
   "  if (status) status = forecast(timeout_ms);\n"
   "")
 
@@ -41,6 +41,6 @@ sf_cut_mutant(pika_reverse_link_over_a_fork pika_sharding_driver.cc pika_driver_
   "if (position(*old_now).seq < from.seq) {")
 
 # I2b
-sf_cut_mutant(pika_faults_ignored pika_driver.cc pika_driver_test
+sf_cut_mutant(pika_faults_ignored pika_prepare.cc pika_driver_test
   "return why.empty() ? Status::ok() : Status::refused(why);"
   "return Status::ok();")

@@ -1,0 +1,304 @@
+// What a Pika driver looks at and does before a pause: who the servers are, whether they follow and
+// can be trusted to, what is queued, and what an earlier attempt left.
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "common/base/random.h"
+#include "proxy_shim/control/own_sockets.h"
+#include "proxy_shim/control/pika_driver.h"
+
+namespace sf {
+namespace {
+
+using Json = nlohmann::json;
+using Requests = std::vector<std::vector<std::string>>;
+
+constexpr const char* kTrustNote = "pika.trust";
+constexpr int64_t kForecastUs = 2'000'000;
+// Pika says nothing when a key becomes readable; asking again is all there is.
+constexpr std::chrono::microseconds kPollGap{500};
+
+}  // namespace
+
+Result<PikaServer> PikaDriver::ask_server(RespClient& client, int64_t timeout_ms) {
+  Result<Reply> info = client.ask({"INFO", "server"}, timeout_ms);
+  if (!info) return info.status();
+  Result<PikaServer> server = parse_pika_server(info->text);
+  if (!server) return server.status().with_context(client.address().text());
+  return server;
+}
+
+Status PikaDriver::connect(int64_t timeout_ms) {
+  uint64_t sizes[2] = {0, 0};
+  for (RespClient* client : {&old_, &new_}) {
+    Status status = client->connect(timeout_ms);
+    if (!status) return status;
+    Result<PikaServer> server = ask_server(*client, timeout_ms);
+    if (!server) return server.status();
+    (client == &old_ ? old_server_ : new_server_) = *server;
+    status = check_mode(*client, timeout_ms);
+    if (!status) return status;
+    Result<std::string> size = config_get(*client, "binlog-file-size", timeout_ms);
+    if (!size) return size.status();
+    const auto bytes = parse_uint64(*size);
+    if (!bytes || *bytes == 0) {
+      return Status::corrupt(cat(client->address().text(), " says binlog-file-size '", *size, "'"));
+    }
+    sizes[client == &new_] = *bytes;
+  }
+  if (sizes[0] != sizes[1]) {
+    return Status::refused(
+        cat("binlog-file-size is ", sizes[0], " on ", old_.address().text(), " and ", sizes[1],
+            " on ", new_.address().text(),
+            ": their binlog positions cannot be compared; make them equal and copy anew"));
+  }
+  file_size_ = sizes[0];
+  return Status::ok();
+}
+
+Result<std::string> PikaDriver::config_get(RespClient& client, const char* name,
+                                           int64_t timeout_ms) {
+  Result<Reply> reply = client.ask({"CONFIG", "GET", name}, timeout_ms);
+  if (!reply) return reply.status();
+  if (reply->elements.size() != 2 || reply->elements[0].text != name) {
+    return Status::corrupt(cat(client.address().text(), " does not say its setting ", name));
+  }
+  return reply->elements[1].text;
+}
+
+bool PikaDriver::is_server(const HostPort& said, RespClient& known, const std::string& run_id,
+                           int64_t timeout_ms) {
+  if (said == known.address()) return true;
+  if (said.port != known.address().port) return false;
+  const std::string name = cat(said.text(), " ", run_id);
+  const auto found = known_addresses_.find(name);
+  if (found != known_addresses_.end()) return found->second;
+  const std::string& password = &known == &old_ ? plan_.old_side.password : plan_.new_side.password;
+  RespClient other(said, password, name_);
+  Result<PikaServer> server = ask_server(other, timeout_ms);
+  if (!server) return false;  // not known: asked again the next time
+  return known_addresses_[name] = server->run_id == run_id;
+}
+
+int64_t PikaDriver::lag_of(const PikaSide& from, const PikaSide& to) const {
+  int64_t worst = 0;
+  for (const auto& [binlog, at] : from.ends) {
+    const auto found = to.ends.find(binlog);
+    if (found == to.ends.end()) return -1;
+    const int64_t files = static_cast<int64_t>(at.file) - found->second.file;
+    worst =
+        std::max(worst, files * static_cast<int64_t>(file_size_) + static_cast<int64_t>(at.offset) -
+                            static_cast<int64_t>(found->second.offset));
+  }
+  return worst;
+}
+
+std::string PikaDriver::distrust(const PikaSide& from, const PikaSide& to) {
+  const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
+  const std::optional<std::string> noted = notes_->note(kTrustNote);
+  if (to.link == PikaLink::kCopying) {
+    if (noted && *noted != pair) (void)notes_->drop_note(kTrustNote);
+    return "";
+  }
+  if (!noted) {
+    const Status status = notes_->put_note(kTrustNote, pair);
+    return status ? "" : status.text();
+  }
+  if (*noted == pair) return "";
+  return cat("the old or the new master (", old_.address().text(), ", ", new_.address().text(),
+             ") has restarted since their copy was made: Pika loses what it had queued when it is "
+             "killed and does not say so; copy anew (SLAVEOF NO ONE, empty it, SLAVEOF)");
+}
+
+std::string PikaDriver::not_following(const PikaSide& from, const PikaSide& to,
+                                      int64_t timeout_ms) {
+  const std::string& old_name = old_.address().text();
+  const std::string new_name = new_.address().text();
+  if (!from.is_master) return cat(old_name, " is a replica");
+  if (to.is_master) return cat(new_name, " follows nobody");
+  if (!is_server(to.master, old_, from.run_id, timeout_ms)) {
+    return cat(new_name, " follows ", to.master.text(), ", which is not ", old_name);
+  }
+  std::string why = distrust(from, to);
+  if (!why.empty()) return why;
+  if (to.link == PikaLink::kCopying || !to.settled) return cat(new_name, " is copying");
+  if (to.link != PikaLink::kUp) return cat(new_name, " has no link to its master");
+  if (from.id != to.id || (from.id && from.id->empty())) {
+    return cat(new_name, " has ReplicationID '", to.id.value_or("none"), "', ", old_name, " has '",
+               from.id.value_or("none"), "'");
+  }
+  if (from.ends.empty()) return cat(old_name, " does not say its binlog_offset");
+  if (lag_of(from, to) < 0) return cat(new_name, " does not say its binlog_offset");
+  const auto is_new = [&](const HostPort& replica) { return replica.port == new_.address().port; };
+  if (std::none_of(from.replicas.begin(), from.replicas.end(), is_new)) {
+    return cat(old_name, " does not list ", new_name, " among its replicas");
+  }
+  return "";
+}
+
+SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
+  SyncState out;
+  // The new side first: what it has logged then is not ahead of what the old one says after.
+  Result<PikaSide> to = look(new_, slots, timeout_ms);
+  Result<PikaSide> from = to ? look(old_, slots, timeout_ms) : to;
+  if (!from) {
+    out.text = from.status().text();
+    return out;
+  }
+  out.text = not_following(*from, *to, timeout_ms);
+  out.following = out.text.empty();
+  if (out.following) out.lag = lag_of(*from, *to);
+  return out;
+}
+
+Status PikaDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
+  now_ = {};
+  now_.slots = attempt.slots;
+  Result<PikaSide> to = look(new_, attempt.slots, timeout_ms);
+  if (!to) return to.status();
+  Result<PikaSide> from = look(old_, attempt.slots, timeout_ms);
+  if (!from) return from.status();
+  const std::string why = not_following(*from, *to, timeout_ms);
+  if (!why.empty()) return Status::refused(why);
+  Status status = check_writers(timeout_ms);
+  if (!status) return status;
+  now_.old_run_id = from->run_id;
+  now_.new_run_id = to->run_id;
+  status = try_faithful(*from, *to, timeout_ms);
+  if (status) status = sweep(timeout_ms);
+  if (status) status = forecast(timeout_ms);
+  if (!status) return status;
+  const std::string tag = tag_of_slot(tag_slot(attempt.slots), kSlotCount);
+  const std::string nonce = Random(Random::system_seed()).hex(32);
+  now_.fence = choose_fence(tag, plan_.id, nonce, new_server_.sync_threads);
+  const Json note = {
+      {"tag", tag}, {"nonce", nonce}, {"keys", now_.fence.keys.size()}, {"epoch", attempt.epoch}};
+  return notes_->put_note(fence_note(attempt.slots), note.dump());
+}
+
+Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_t timeout_ms) {
+  const std::string pair = cat(from.run_id, " ", to.run_id);
+  if (tried_ != pair) {
+    const std::string tag = tag_of_slot(tag_slot(now_.slots), kSlotCount);
+    const std::string base =
+        cat("{", tag, "}__slotferry:", plan_.id, ":trial:", Random(Random::system_seed()).hex(32));
+    const PikaTrial trial{base + ":ttl", base + ":append"};
+    Status status = begin_trial(old_, trial, timeout_ms);
+    if (!status) return status;
+    const int64_t deadline_us = clock_->mono_us() + timeout_ms * 1000;
+    Result<std::vector<PikaFault>> found = read_trial(new_, trial, timeout_ms);
+    while (found.status().code() == Code::kUnavailable && clock_->mono_us() < deadline_us) {
+      std::this_thread::sleep_for(kPollGap);
+      found = read_trial(new_, trial, timeout_ms);
+    }
+    status = end_trial(old_, trial, timeout_ms);
+    if (!found) return found.status();
+    if (!status) return status;
+    faults_ = *found;
+    for (PikaFault& fault : faults_of_version(old_server_.major, old_server_.minor)) {
+      faults_.push_back(std::move(fault));
+    }
+    tried_ = pair;
+  }
+  const std::string why = not_accepted(faults_, plan_.accept);
+  return why.empty() ? Status::ok() : Status::refused(why);
+}
+
+Status PikaDriver::forecast(int64_t timeout_ms) {
+  const int64_t start_us = clock_->mono_us();
+  if (forecast_us_ != 0 && start_us - forecast_us_ < kForecastUs) return Status::ok();
+  const PikaFence keys =
+      choose_fence(tag_of_slot(tag_slot(now_.slots), kSlotCount), plan_.id + ":trial",
+                   Random(Random::system_seed()).hex(32), new_server_.sync_threads);
+  Requests put, remove;
+  for (const std::string& key : keys.keys) {
+    put.push_back({"SETEX", key, "1000", keys.value});  // gone by itself should we end here
+    remove.push_back({"DEL", key});
+  }
+  Status status = old_.ask_all(put, timeout_ms).status();
+  if (!status) return status;
+  const int64_t most_us = std::min(timeout_ms, plan_.max_pause_ms) * 1000;
+  bool there = false;
+  while (status && !there && clock_->mono_us() - start_us < most_us) {
+    Result<Reply> reply = new_.ask(keys.get_command(), timeout_ms);
+    status = reply.status();
+    there = reply.is_ok() && all_values(*reply, keys);
+    if (!there) std::this_thread::sleep_for(kPollGap);
+  }
+  const Status removed = old_.ask_all(remove, timeout_ms).status();
+  if (!status || !removed) return status ? removed : status;
+  if (there) forecast_us_ = start_us;
+  if (there) return Status::ok();
+  return Status::refused(cat("a write now takes more than ", most_us / 1000,
+                             " ms until it is applied on ", new_.address().text(),
+                             ": the pause would be too long"));
+}
+
+// A fence left by an attempt that ended before release(), perhaps of an earlier life of the shim.
+// The old side owns the slots here, so that is where its keys are deleted.
+Status PikaDriver::sweep(int64_t timeout_ms) {
+  const std::optional<std::string> noted = notes_->note(fence_note(now_.slots));
+  if (!noted) return Status::ok();
+  const Json note = Json::parse(*noted, nullptr, false);
+  if (!note.is_object() || !note.contains("tag") || !note.contains("nonce") ||
+      !note.contains("keys")) {
+    return Status::corrupt(cat("the note of the fence of slots ", now_.slots.text(),
+                               " is damaged: the state folder is not to be trusted"));
+  }
+  now_.fence = same_fence(note["tag"].get<std::string>(), plan_.id,
+                          note["nonce"].get<std::string>(), note["keys"].get<size_t>());
+  Result<PikaSide> from = look(old_, now_.slots, timeout_ms);
+  if (!from) return from.status();
+  Result<std::vector<Reply>> done = old_.ask_all(fence_requests(from->ends, true), timeout_ms);
+  if (!done) return done.status();
+  return notes_->drop_note(fence_note(now_.slots));
+}
+
+Status PikaDriver::check_writers(int64_t timeout_ms) {
+  Result<Reply> list = old_.ask({"CLIENT", "LIST"}, timeout_ms);
+  if (!list) return list.status();
+  const std::set<std::string> ours = own_socket_addresses();
+  std::set<std::string> hosts{plan_.dashboard.host};
+  for (const PlanSide* side : {&plan_.old_side, &plan_.new_side}) {
+    for (const HostPort& server : side->servers) hosts.insert(server.host);
+    hosts.insert(side->master.host);
+  }
+  std::string strangers;
+  int count = 0;
+  for (std::string_view line : split(list->text, '\n')) {
+    line = trim(line);
+    if (line.empty()) continue;
+    if (!line.starts_with("addr=")) {
+      return Status::corrupt(cat(old_.address().text(), " answers CLIENT LIST with '",
+                                 printable(line), "', which has no addr"));
+    }
+    const std::string_view address = line.substr(5, line.find(' ') - 5);
+    const std::string_view host = address.substr(0, address.rfind(':'));
+    if (ours.contains(std::string(address)) || hosts.contains(std::string(host))) continue;
+    if (++count <= 3) strangers += cat(strangers.empty() ? "" : ", ", address);
+  }
+  if (count == 0) return Status::ok();
+  return Status::refused(cat("the old master ", old_.address().text(), " has ", count,
+                             " foreign connections: ", strangers,
+                             "; it must be reached through the shim only"));
+}
+
+SlotReport PikaDriver::report(const PikaSide& from, const PikaSide& to, bool of_new,
+                              bool following) const {
+  const PikaSide& side = of_new ? to : from;
+  SlotReport out;
+  out.master = side.is_master;
+  out.at = position(side);
+  if (side.is_master) return out;
+  out.link = side.link == PikaLink::kUp        ? SlotReport::Link::kUp
+             : side.link == PikaLink::kCopying ? SlotReport::Link::kCopying
+                                               : SlotReport::Link::kDown;
+  if (of_new && !following && out.link == SlotReport::Link::kUp) out.link = SlotReport::Link::kDown;
+  if (of_new && following) out.lag = std::max<int64_t>(lag_of(from, to), 0);
+  return out;
+}
+
+}  // namespace sf

@@ -1,0 +1,87 @@
+# One source with one text changed each (tests/plant.cmake); sim_cutover must find it within 2,000 seeds, or `seeds`.
+function(sf_cutover_mutant name source old new)
+  sf_plant(cut_${name} ${source} "${old}" "${new}" made)
+  sf_cutover_program(sim_cut_${name} ${made})
+  set_target_properties(sim_cut_${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/mutants)
+  set(seeds 2000)
+  if(ARGN)
+    set(seeds ${ARGN})
+  endif()
+  add_test(NAME sim_cut_${name} COMMAND sim_cut_${name} --find ${seeds})
+  set_tests_properties(sim_cut_${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+set(MACHINE proxy_shim/control/cutover_machine.cc)
+
+# ---- in the product
+
+sf_cutover_mutant(writes_not_held ${MACHINE}
+  "      return go(Step::kHolding, publish(SlotPhase::kHold));"
+  "      return go(Step::kDraining, action(Act::kDrain));")
+sf_cutover_mutant(writes_not_drained ${MACHINE}
+  "      return go(Step::kDraining, action(Act::kDrain));"
+  "      fence_sent_ = true;\n      return go(Step::kFencing, action(Act::kFence));")
+sf_cutover_mutant(reads_not_held ${MACHINE}
+  "      return go(Step::kReadHolding, publish(SlotPhase::kPromote));"
+  "      return go(Step::kReadDraining, action(Act::kDrainReads));")
+sf_cutover_mutant(applied_not_asked ${MACHINE}
+  "      return go(Step::kApplying, action(Act::kWaitApplied, proof_));"
+  "      return go(Step::kPermitting, action(Act::kCheckPermit));")
+# The end moves, and the proof with it: somebody must have read just that write meanwhile.
+sf_cutover_mutant(proof_follows_the_end ${MACHINE}
+  "  if (event.position != proof_) {"
+  "  proof_ = event.position;\n  if (event.position != proof_) {" 20000)
+sf_cutover_mutant(permit_not_asked_again ${MACHINE}
+  "      if (!event.yes) return take_back(\"permit: \" + event.text);\n"
+  "")
+sf_cutover_mutant(opened_before_the_record ${MACHINE}
+  "  return go(Step::kCommitting, action(Act::kWriteOwner, proof_));"
+  "  phase_ = SlotPhase::kNew;\n  return go(Step::kOpening, publish(SlotPhase::kNew));")
+sf_cutover_mutant(taken_back_after_the_record ${MACHINE}
+  "step_ >= Step::kRecording && step_ < Step::kCommitting;"
+  "step_ >= Step::kRecording && step_ < Step::kOpening;")
+sf_cutover_mutant(unknown_record_taken_back ${MACHINE}
+  "            \"): make the state folder writable and restart the shim, which reads the record again\";\n"
+  "            \"): \";\n  commit_asked_ = false;\n  step_ = Step::kEnding;\n  return take_back(reason_);\n")
+sf_cutover_mutant(opened_before_the_marker ${MACHINE}
+  "    return go(Step::kMarking, action(Act::kMark));"
+  "    phase_ = SlotPhase::kNew;\n    return go(Step::kOpening, publish(SlotPhase::kNew));")
+sf_cutover_mutant(marker_not_heeded proxy_shim/control/startup.cc
+  "  if (marker != 0) {" "  if (marker == UINT64_MAX) {")
+sf_cutover_mutant(new_record_not_believed proxy_shim/control/startup.cc
+  "  return record.phase == SlotPhase::kOld\n"
+  "  return record.phase != SlotPhase::kFinal\n")
+
+# ---- in the model of the shell, where the product's has the rule
+
+sf_cutover_mutant(shell_one_fence_key tests/sim/cutover/servers.cc
+  "  for (int worker = 0; worker < 2; ++worker) {  // as its fence key tells"
+  "  for (int worker = 0; worker < 1; ++worker) {  // as its fence key tells")
+sf_cutover_mutant(shell_no_fence_key tests/sim/cutover/servers.cc
+  "  if (kind_ == Kind::kNode) return true;\n  for"
+  "  if (kind_ == Kind::kNode || end > 0) return true;\n  for")
+sf_cutover_mutant(shell_strangers_not_asked tests/sim/cutover/shim.cc
+  "groups_.kind() == Kind::kPika && strangers_()"
+  "groups_.kind() == Kind::kPika && strangers_() && false")
+sf_cutover_mutant(shell_take_back_under_the_same_epoch tests/sim/cutover/shim.cc
+  "u.undo = ++folder_.epoch;"
+  "u.undo = u.attempt;")
+sf_cutover_mutant(shell_epoch_not_raised_at_start tests/sim/cutover/shim.cc
+  "  const uint64_t epoch = ++folder_.epoch;\n"
+  "  const uint64_t epoch = folder_.epoch;\n")
+sf_cutover_mutant(shell_slow_worker_not_waited_for tests/sim/cutover/shim.cc
+  "      if (--*left > 0 || number != publications_) return;"
+  "      if (--*left != kWorkers - 1 || number != publications_) return;")
+sf_cutover_mutant(shell_read_overtakes tests/sim/cutover/worker.cc
+  "  return request.write || held_[slot] > 0;"
+  "  return request.write;")
+sf_cutover_mutant(shell_answers_out_of_order tests/sim/cutover/worker.cc
+  "  queue_.push_back(pending);"
+  "  queue_.push_front(pending);")
+sf_cutover_mutant(shell_write_sent_again tests/sim/cutover/worker.cc
+  "outcome == Outcome::kUnknown) ++unanswered_[slot];"
+  "outcome == Outcome::kUnknown && !ended_) return send(pending, on_new);")
+sf_cutover_mutant(shell_handed_back_early tests/sim/cutover/shim.cc
+  "  if (u.machine->phase() != SlotPhase::kNew || u.machine->busy()"
+  "  if (u.machine->phase() == SlotPhase::kHold || u.machine->busy()")

@@ -1,0 +1,100 @@
+// The two groups, as far as the cutover sees them: for each unit a log, what was received and what
+// is applied, a fence, a role. A node applies what it receives; a Pika applies later, on two
+// first-in first-out workers, and leaving replication does not wait for them (contracts: measured
+// on 3.5.5).
+#pragma once
+
+#include <array>
+#include <set>
+#include <vector>
+
+#include "proxy_shim/control/cutover_machine.h"
+#include "proxy_shim/control/startup.h"
+#include "tests/sim/cutover/context.h"
+
+namespace sf::cutsim {
+
+struct Record {
+  int key = 0;  // below 0: a fence key of apply worker -1 - key
+  int64_t value = 0;
+};
+
+// One unit's data on one server.
+struct Copy {
+  bool master = true;
+  uint64_t history = 0;     // own, or the one followed
+  std::vector<Record> log;  // written, or received
+  size_t applied[2] = {};   // Pika: how far each apply worker is
+  int64_t values[kKeys] = {};
+  SlotReport::Fence fence = SlotReport::Fence::kNo;
+  int64_t lease_until = 0;
+  uint64_t epoch = 0;  // highest seen
+  uint64_t marker = 0;
+  uint64_t left_history = 0;  // when it left replication, and where
+  size_t left_at = 0;
+  bool written = false;  // by clients, since it was promoted
+};
+
+class Groups {
+ public:
+  Groups(Context& context, Kind kind, int units);
+
+  Kind kind() const { return kind_; }
+  int units() const { return static_cast<int>(old_.size()); }
+  int unit_of_slot(int slot) const { return units() == 1 ? 0 : slot; }
+  int unit_of_key(int key) const { return unit_of_slot(slot_of_key(key)); }
+  Copy& old_side(int unit) { return old_[static_cast<size_t>(unit)]; }
+  Copy& new_side(int unit) { return new_[static_cast<size_t>(unit)]; }
+  ReplPosition end_of(const Copy& copy) const {
+    return {cat("h", copy.history), static_cast<uint64_t>(copy.log.size())};
+  }
+
+  // A client's write when it reaches the server. False: refused. `client` below 0: its connection
+  // is gone, nobody waits for it.
+  bool write(bool on_new, int client, int key, int64_t value);
+  bool read(bool on_new, int key, int64_t* value);
+  void append(int unit, const Record& record);  // to the old side
+  bool fenced(Copy& copy);                      // writes, now
+  bool applied(int unit, uint64_t end);         // the new side, all workers
+  bool following(int unit);
+
+  // Control. `epoch` is compared by nodes only. Empty status: done.
+  Status announce(int unit, uint64_t epoch);
+  Result<ReplPosition> fence(int unit, uint64_t epoch, int64_t lease_us);
+  Result<ReplPosition> fence_permanent(int unit, uint64_t epoch);
+  Result<ReplPosition> promote(int unit, uint64_t epoch, const ReplPosition& end);
+  Status follow_again(int unit, uint64_t epoch);
+  Status unfence(int unit, uint64_t epoch);
+  void follow(int unit);  // the migrator's: the new side follows where it stands
+  SlotReport report(bool new_side, int unit);
+
+  // Another process is the master, with the same data. Nobody is served until it is taken on.
+  void fail_over(bool new_side);
+  int64_t run(bool new_side) const { return run_[new_side]; }
+  bool away(bool new_side) const { return away_[new_side]; }
+  void taken_on(bool new_side) { away_[new_side] = false; }
+
+  std::array<bool, kSlots> owner_is_new{};  // the truth: the owner record is on the disk
+
+ private:
+  bool too_low(Copy& copy, uint64_t epoch);
+  void pull_later(int unit);
+  void pull(int unit);
+  void apply_later(int unit, int worker);
+  int worker_of(const Record& record) const {
+    return record.key < 0 ? -1 - record.key : record.key & 1;
+  }
+
+  Context& context_;
+  const Kind kind_;
+  std::vector<Copy> old_, new_;
+  const double slow_apply_;
+  std::vector<int> pulling_;
+  int64_t busy_until_[2][2] = {};
+  int64_t run_[2] = {1, 1};
+  bool away_[2] = {};
+  uint64_t histories_ = 0;
+  std::set<int64_t> executed_;
+};
+
+}  // namespace sf::cutsim

@@ -1,0 +1,52 @@
+// One worker of the shim, with the connection of one proxy: routes by phase, holds, answers in
+// order, counts what is in flight (proxy_shim/data in model form).
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+
+#include "proxy_shim/data/route_table.h"
+#include "tests/sim/cutover/line.h"
+
+namespace sf::cutsim {
+
+class Worker {
+ public:
+  Worker(Context& context, Groups& groups);
+
+  void take(const Request& request, Reply reply);
+  void set_phase(int slot, SlotPhase phase);  // lets go what is held, if it may go
+  void stop_writes(bool new_side, bool stopped) { stopped_[new_side] = stopped; }
+  void cut(bool new_side, bool server_gone);
+  void end();  // the process is gone: every request is answered by the broken connection
+
+  int writes_in_flight(int slot) const { return writes_[static_cast<size_t>(slot)]; }
+  int reads_in_flight(int slot) const { return reads_[static_cast<size_t>(slot)]; }
+  int unanswered(int slot) const { return unanswered_[static_cast<size_t>(slot)]; }
+  void forget_unanswered(int slot) { unanswered_[static_cast<size_t>(slot)] = 0; }
+
+ private:
+  struct Pending {
+    Request request;
+    Reply reply;
+    bool held = false;
+    bool done = false;
+    Outcome outcome = Outcome::kRefused;
+    int64_t value = 0;
+  };
+  void route(const std::shared_ptr<Pending>& pending);
+  bool must_hold(const Request& request) const;
+  void send(const std::shared_ptr<Pending>& pending, bool on_new);
+  void finish(const std::shared_ptr<Pending>& pending, Outcome outcome, int64_t value);
+
+  Context& context_;
+  std::array<SlotPhase, kSlots> phase_{};
+  std::array<int, kSlots> writes_{}, reads_{}, unanswered_{}, held_{};
+  bool stopped_[2] = {};
+  bool ended_ = false;
+  std::deque<std::shared_ptr<Pending>> queue_;  // in the order of the requests
+  Line old_line_, new_line_;
+};
+
+}  // namespace sf::cutsim

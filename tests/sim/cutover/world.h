@@ -1,0 +1,91 @@
+// One seed: two groups, a shim that may die, two proxies (and one nobody knows of), clients, the
+// dashboard with the migrator's permit loop, an operator, and faults. run() is the busy part; then
+// the faults stop and everything must be switched, handed back and readable within bounded virtual
+// time.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "tests/sim/cutover/register_check.h"
+#include "tests/sim/cutover/shim.h"
+
+namespace sf::cutsim {
+
+class World {
+ public:
+  World(uint64_t seed, bool trace);
+  void run();
+  const std::array<bool, kFaults>& had() const { return context_.had(); }
+  uint64_t events() const { return context_.events(); }
+
+ private:
+  enum class To { kOld, kShim, kNew };
+  struct Proxy {
+    int number = 0;
+    bool registered = true;
+    std::array<To, kSlots> to{};      // as it acts
+    std::array<To, kSlots> wanted{};  // changed when nothing of the slot is under way
+    std::array<int, kSlots> under_way{};
+    std::deque<std::pair<Request, Reply>> waiting;
+    std::deque<uint64_t> asked;  // the shim, in order
+    int64_t last_there = 0;
+    std::unique_ptr<Line> old_line, new_line;
+  };
+  struct Client {
+    int number = 0;
+    int proxy = 0;
+    int under_way = 0;
+  };
+
+  // clients and proxies
+  void issue(Client& client);
+  void forward(Proxy& proxy, const Request& request, Reply reply);
+  void forward_to_shim(Proxy& proxy, const Request& request, Reply reply);
+  void remap(Proxy& proxy, int slot, To to);
+  void try_remap(Proxy& proxy);
+  bool strangers() const;
+  // dashboard, migrator, operator
+  void migrate();
+  bool mapped_to_shim(int slot) const;
+  void by_hand();
+  // the shim's life, and faults
+  void start_shim();
+  void kill_shim();
+  void fault();
+  void attempt_begins();
+  void call_off();
+  void cut_worker();
+  std::unique_ptr<Shim> new_shim();
+  void fail_over(bool new_side);
+  void watch();
+  // the end
+  void settle();
+  void read_all();
+
+  Context context_;
+  const Kind kind_;
+  Groups groups_;
+  Folder folder_;
+  std::optional<Folder> older_;
+  std::unique_ptr<Shim> shim_;
+  std::vector<std::unique_ptr<Shim>> dead_;
+  std::vector<Proxy> proxies_;
+  std::vector<Client> clients_;
+  std::array<RegisterCheck, kKeys> registers_;
+  std::vector<bool> final_;  // by unit
+  int64_t next_value_ = 1;
+  uint64_t next_request_ = 1;
+  int64_t think_us_ = 3'000;
+  bool busy_ = true;
+  bool ended_ = false;
+  int64_t read_think_us_ = 0;
+  double write_share_ = 0.4;
+  bool peaceful_ = false;  // no fault in this seed: nobody may see an error
+  double fault_rate_ = 0;
+  int64_t doubt_since_ = 0;
+};
+
+}  // namespace sf::cutsim

@@ -89,11 +89,10 @@ void Fanout::join_sum(std::string& out) const {
   int64_t sum = 0;
   for (const std::string& reply : replies_) {
     const auto number = line_number(reply, ':');
-    if (!number) {
-      resp::error(out, "ERR a server behind the shim did not answer with a number");
+    if (!number || __builtin_add_overflow(sum, *number, &sum)) {
+      resp::error(out, "ERR a server behind the shim did not answer with a number of keys");
       return;
     }
-    sum += *number;
   }
   resp::integer(out, sum);
 }

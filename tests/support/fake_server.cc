@@ -207,7 +207,8 @@ std::string FakeServer::usual(Conn& conn, const Words& request) {
     found == values_.end() ? resp::nil(out) : resp::bulk(out, found->second);
   } else if (name == "INCR") {
     std::string& value = values_[at(1)];
-    value = std::to_string(parse_int64(value).value_or(0) + 1);
+    const int64_t now = parse_int64(value).value_or(0);
+    value = std::to_string(now == INT64_MAX ? now : now + 1);
     resp::integer(out, *parse_int64(value));
   } else if (name == "APPEND") {
     std::string& value = values_[at(1)];

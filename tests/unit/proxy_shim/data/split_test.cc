@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/base/strings.h"
+#include "proxy_shim/data/fanout.h"
 #include "tests/unit/proxy_shim/data/shim_fixture.h"
 
 using namespace sf;
@@ -77,6 +78,19 @@ TEST_CASE("a part of the wrong shape is an error") {
         std::string::npos);
   CHECK(shim.ask({"DEL", shim.o1, shim.n1}).find("did not answer with a number") !=
         std::string::npos);
+}
+
+TEST_CASE("numbers that no server of keys answers with are not added up beyond what fits") {
+  Pending whole;
+  const std::vector<std::string_view> argv{"DEL", "a", "b"};
+  const std::vector<int> positions{1, 2};
+  const std::vector<Side> sides{Side::kOld, Side::kNew};
+  Fanout fanout(&whole, *find_command("DEL"), argv, positions, sides);
+  fanout.add_reply(0, ":9223372036854775807\r\n");
+  fanout.add_reply(1, ":1\r\n");
+  std::string out;
+  fanout.joined(out);
+  CHECK(out.starts_with("-ERR"));
 }
 
 TEST_CASE("X17: one server down fails the split command and nothing else") {

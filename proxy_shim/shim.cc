@@ -82,6 +82,10 @@ std::shared_ptr<MoveControl> Shim::control() const {
   return control_;
 }
 
+ControlPorts Shim::control_ports() {
+  return {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this};
+}
+
 void Shim::set_control(std::shared_ptr<MoveControl> control) {
   const std::lock_guard lock(control_mutex_);
   control_.swap(control);
@@ -118,8 +122,7 @@ Status Shim::open_state(const MovePlan& plan) {
 Status Shim::reach_servers(const MovePlan& plan) {
   const int64_t deadline = clock_.mono_us() + (options_.init ? 0 : options_.backend_wait_ms * 1000);
   for (;;) {
-    auto control = MoveControl::reach(
-        plan, {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this});
+    auto control = MoveControl::reach(plan, control_ports());
     if (control) {
       set_control(std::move(*control));
       return Status::ok();
@@ -192,8 +195,7 @@ Result<std::string> Shim::take_over(const std::string& from) {
   if (!plan) return plan.status();
   Status status = check_change(before->plan(), *plan);
   if (!status) return status;
-  auto reached = MoveControl::reach(
-      *plan, {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this});
+  auto reached = MoveControl::reach(*plan, control_ports());
   if (!reached) return reached.status();
   const std::shared_ptr<MoveControl> after = std::move(*reached);
   before->stop();

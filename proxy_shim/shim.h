@@ -57,6 +57,7 @@ class Shim : public PlanReloader {
   Status reach_servers(const MovePlan& plan);
   Status serve();
   Result<std::string> take_over(const std::string& from);
+  ControlPorts control_ports();
   std::shared_ptr<MoveControl> control() const;
   void set_control(std::shared_ptr<MoveControl> control);
 

@@ -1,7 +1,6 @@
 #include "proxy_shim/control/backend_monitor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "proxy_shim/control/startup.h"
@@ -25,46 +24,8 @@ BackendMonitor::BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriv
       store_(store),
       on_lags_(std::move(on_lags)),
       on_change_(std::move(on_change)),
-      log_(std::move(log)) {}
-
-BackendMonitor::~BackendMonitor() {
-  stop();
-}
-
-void BackendMonitor::start() {
-  {
-    std::lock_guard guard(mutex_);
-    stopping_ = false;
-  }
-  thread_ = std::thread([this] {
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      lock.unlock();
-      round();
-      lock.lock();
-      changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs),
-                        [this] { return stopping_ || look_now_; });
-      look_now_ = false;
-    }
-  });
-}
-
-void BackendMonitor::stop() {
-  {
-    std::lock_guard guard(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void BackendMonitor::look_now() {
-  {
-    std::lock_guard guard(mutex_);
-    look_now_ = true;
-  }
-  changed_.notify_all();
-}
+      log_(std::move(log)),
+      rounds_(std::chrono::milliseconds(kPeriodMs), [this] { round(); }) {}
 
 void BackendMonitor::round() {
   ServerFacts facts[2];

@@ -4,15 +4,13 @@
 // asking once more. Has its own thread and its own driver.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "common/ops/log.h"
 #include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/round_thread.h"
 #include "proxy_shim/control/slot_board.h"
 #include "proxy_shim/control/state_store.h"
 #include "proxy_shim/data/data_plane.h"
@@ -28,7 +26,6 @@ class BackendMonitor {
   BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriver> driver, SlotBoard* board,
                  DataPlane* plane, StateStore* store, std::function<void()> on_lags,
                  std::function<void(std::string)> on_change, Log log);
-  ~BackendMonitor();
 
   // Asked before another process at a master's address is accepted; false if the group has another
   // master now. Before start().
@@ -36,10 +33,10 @@ class BackendMonitor {
     confirmed_ = std::move(confirmed);
   }
 
-  void start();  // after stop() again, too
-  void stop();
-  void look_now();  // any thread
-  void round();     // one look at both sides; start() does it each second
+  void start() { rounds_.start(); }  // after stop() again, too
+  void stop() { rounds_.stop(); }
+  void look_now() { rounds_.now(); }  // any thread
+  void round();                       // one look at both sides; start() does it each second
 
  private:
   struct SideState {
@@ -70,11 +67,7 @@ class BackendMonitor {
   std::function<bool(PairSide)> confirmed_;
   const Log log_;
   SideState state_[2];
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool look_now_ = false;
-  std::thread thread_;
+  RoundThread rounds_;  // last: its thread uses all of the above
 };
 
 }  // namespace sf

@@ -2,7 +2,6 @@
 
 #include <httplib.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 namespace sf {
@@ -15,36 +14,8 @@ GroupWatch::GroupWatch(const MovePlan& plan, SlotBoard* board, StateStore* store
       board_(board),
       store_(store),
       on_change_(std::move(on_change)),
-      log_(std::move(log)) {}
-
-GroupWatch::~GroupWatch() {
-  stop();
-}
-
-void GroupWatch::start() {
-  {
-    std::lock_guard guard(mutex_);
-    stopping_ = false;
-  }
-  thread_ = std::thread([this] {
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      lock.unlock();
-      round();
-      lock.lock();
-      changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs), [this] { return stopping_; });
-    }
-  });
-}
-
-void GroupWatch::stop() {
-  {
-    std::lock_guard guard(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
+      log_(std::move(log)),
+      rounds_(std::chrono::milliseconds(kPeriodMs), [this] { round(); }) {}
 
 bool GroupWatch::confirms(PairSide side) {
   round();

@@ -3,16 +3,15 @@
 // comes back and takes itself for one. What cannot be read changes nothing. Has its own thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "common/ops/log.h"
 #include "common/slots/move_plan.h"
+#include "proxy_shim/control/round_thread.h"
 #include "proxy_shim/control/slot_board.h"
 #include "proxy_shim/control/state_store.h"
 
@@ -26,10 +25,9 @@ class GroupWatch {
   // round.
   GroupWatch(const MovePlan& plan, SlotBoard* board, StateStore* store,
              std::function<void(std::string)> on_change, Log log);
-  ~GroupWatch();
 
-  void start();  // after stop() again, too
-  void stop();
+  void start() { rounds_.start(); }  // after stop() again, too
+  void stop() { rounds_.stop(); }
   // One question to the dashboard and what follows from its answer. Any thread; at most 3 s.
   void round();
   // Asks now. False if the dashboard says that another server is the first of that group; true also
@@ -55,10 +53,7 @@ class GroupWatch {
   std::mutex judging_;    // one at a time; the two below
   std::string other_[2];  // the first server, where it is not ours
   bool reachable_ = true;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  RoundThread rounds_;  // last: its thread uses all of the above
 };
 
 }  // namespace sf

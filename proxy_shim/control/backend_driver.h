@@ -41,17 +41,20 @@ struct SlotReport {
   Fence fence = Fence::kNo;
   std::optional<uint64_t> promoted = std::nullopt;  // new side: as BackendDriver::promoted
   std::optional<int64_t> lag = {};  // replica: where the difference of two `at.seq` does not say it
+  std::optional<uint64_t> applied = {};  // likewise its own position, in the lag's unit
 };
 struct Survey {
   std::map<int, SlotReport> old_side;
   std::map<int, SlotReport> new_side;
 };
 
-// How far the new side is behind, for the forecast. `lag` is in writes (node) or bytes (Redis).
+// How far the new side is behind, for the forecast. `lag` is in writes (node) or bytes (others).
 struct SyncState {
   bool following = false;  // replica of the old side's history, link up, no copy running
   int64_t lag = -1;        // -1: unknown
   std::string text;        // why not, if not following
+  uint64_t applied = 0;    // new side's own position, in the lag's unit
+  int64_t queue_ms = 0;    // until a write is applied after it was counted; the last trial's figure
 };
 
 // What a server says about itself.
@@ -135,6 +138,7 @@ class BackendDriver {
   virtual Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) = 0;
   // Lag larger than this says that the bound will be missed.
   virtual int64_t lag_limit() const = 0;
+  virtual bool lag_in_bytes() const { return true; }
 };
 
 // Asks both servers what they are and makes the driver for that kind. Refused, with a sentence, if

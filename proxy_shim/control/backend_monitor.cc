@@ -14,7 +14,7 @@ constexpr int64_t kAskMs = 1'000;
 
 BackendMonitor::BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriver> driver,
                                SlotBoard* board, DataPlane* plane, StateStore* store,
-                               std::function<void()> on_lags,
+                               const Clock* clock, std::function<void()> on_lags,
                                std::function<void(std::string)> on_change, Log log)
     : plan_(plan),
       address_{plan.old_side.master.text(), plan.new_side.master.text()},
@@ -22,6 +22,7 @@ BackendMonitor::BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriv
       board_(board),
       plane_(plane),
       store_(store),
+      clock_(clock),
       on_lags_(std::move(on_lags)),
       on_change_(std::move(on_change)),
       log_(std::move(log)),
@@ -130,17 +131,18 @@ void BackendMonitor::look_at_lags() {
   if (waiting.empty()) return;
   Result<Survey> now = driver_->survey(waiting, kAskMs);
   waiting.for_each([&](int slot) {
-    int64_t lag = -1;
+    std::optional<LagSample> sample;
     if (now && now->new_side.contains(slot)) {
       const SlotReport& from = now->old_side.at(slot);
       const SlotReport& to = now->new_side.at(slot);
       if (from.master && !to.master && to.link == SlotReport::Link::kUp &&
           from.at.history == to.at.history) {
-        lag = static_cast<int64_t>(from.at.seq - std::min(from.at.seq, to.at.seq));
-        lag = to.lag.value_or(lag);
+        const uint64_t lag = from.at.seq - std::min(from.at.seq, to.at.seq);
+        sample = {clock_->mono_us(), to.lag.value_or(static_cast<int64_t>(lag)),
+                  to.applied.value_or(to.at.seq)};
       }
     }
-    board_->set_lag(slot, lag, driver_->lag_limit());
+    board_->set_lag(slot, sample, driver_->lag_limit());
   });
 }
 

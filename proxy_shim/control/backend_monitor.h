@@ -24,8 +24,9 @@ class BackendMonitor {
   // `on_lags` is called after each round, `on_change` when a master changed. Both: monitor's
   // thread.
   BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriver> driver, SlotBoard* board,
-                 DataPlane* plane, StateStore* store, std::function<void()> on_lags,
-                 std::function<void(std::string)> on_change, Log log);
+                 DataPlane* plane, StateStore* store, const Clock* clock,
+                 std::function<void()> on_lags, std::function<void(std::string)> on_change,
+                 Log log);
 
   // Asked before another process at a master's address is accepted; false if the group has another
   // master now. Before start().
@@ -62,6 +63,7 @@ class BackendMonitor {
   SlotBoard* const board_;
   DataPlane* const plane_;
   StateStore* const store_;
+  const Clock* const clock_;
   const std::function<void()> on_lags_;
   const std::function<void(std::string)> on_change_;
   std::function<bool(PairSide)> confirmed_;

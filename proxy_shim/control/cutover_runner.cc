@@ -179,6 +179,13 @@ void CutoverRunner::queue_automatic_locked() {
     const SlotRow row = ports_.board->row(unit.first());
     std::string why_not;
     if (row.phase != SlotPhase::kOld || row.steady < kSteadySamples) continue;
+    const LagForecast forecast = ports_.board->forecast(unit);
+    if (forecast.course == LagForecast::Course::kGrowing) continue;
+    if (!why_too_late(forecast, options_.max_pause_ms, ports_.driver->lag_limit(), 0,
+                      ports_.driver->lag_in_bytes())
+             .empty()) {
+      continue;
+    }
     if (!ports_.permits->valid(unit, &why_not)) continue;
     const bool queued = std::any_of(queue_.begin(), queue_.end(),
                                     [&](const Job& job) { return job.slots.intersects(unit); });
@@ -269,12 +276,12 @@ bool CutoverRunner::may_start(const Job& job, CutoverMachine& machine, std::stri
     *why_not = cat("not in sync: ", sync.text);
     return false;
   }
-  if (sync.lag > ports_.driver->lag_limit()) {
-    *why_not = cat("the new side is ", sync.lag, " behind, more than ", ports_.driver->lag_limit(),
-                   ": the bound would be missed");
-    return false;
+  if (sync.lag >= 0) {
+    ports_.board->add_lag(job.slots, {ports_.clock->mono_us(), sync.lag, sync.applied});
   }
-  return true;
+  *why_not = why_too_late(ports_.board->forecast(job.slots), job.max_pause_ms,
+                          ports_.driver->lag_limit(), sync.queue_ms, ports_.driver->lag_in_bytes());
+  return why_not->empty();
 }
 
 CutoverRunner::Verdict CutoverRunner::run_job(Job& job, UnitResult* result) {

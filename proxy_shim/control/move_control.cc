@@ -43,7 +43,7 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports,
           plan_, board_.get(), ports.store,
           [this](const std::string& why) { runner_->interrupt(why); }, ports.log.tagged("groups"))),
       monitor_(std::make_unique<BackendMonitor>(
-          plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store,
+          plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store, ports.clock,
           [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
           ports.log.tagged("monitor"))),
       report_(ports_, ports.run_id),

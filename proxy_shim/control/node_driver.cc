@@ -272,8 +272,11 @@ SyncState NodeDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
                      new_report.at.history, ", the old side is in ", old_report.at.history);
     }
     if (!out.text.empty()) return out;
-    worst = std::max(worst, static_cast<int64_t>(old_report.at.seq -
-                                                 std::min(old_report.at.seq, new_report.at.seq)));
+    const auto lag =
+        static_cast<int64_t>(old_report.at.seq - std::min(old_report.at.seq, new_report.at.seq));
+    if (lag < worst) continue;
+    worst = lag;
+    out.applied = new_report.at.seq;
   }
   out.following = true;
   out.lag = worst;

@@ -44,6 +44,7 @@ class NodeDriver : public BackendDriver {
   SyncState sync_state(const SlotSet& slots, int64_t timeout_ms) override;
   Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) override;
   int64_t lag_limit() const override { return 5'000; }
+  bool lag_in_bytes() const override { return false; }
 
  private:
   using Reports = std::map<int, SlotReport>;

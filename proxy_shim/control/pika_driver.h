@@ -95,6 +95,7 @@ class PikaDriver : public BackendDriver {
   // Why the pair is not following as it must; "" if it is.
   std::string not_following(const PikaSide& from, const PikaSide& to, int64_t timeout_ms);
   int64_t lag_of(const PikaSide& from, const PikaSide& to) const;
+  uint64_t bytes_of(const PikaSide& side) const;  // of all its binlogs, what is purged included
   ReplPosition position(const PikaSide& side) const;
   SlotReport report(const PikaSide& from, const PikaSide& to, bool of_new, bool following) const;
   const MovePlan& plan() const { return plan_; }
@@ -141,6 +142,7 @@ class PikaDriver : public BackendDriver {
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none
+  int64_t trial_ms_ = 0;     // how long it took until its keys were applied
   Attempt now_;
 };
 

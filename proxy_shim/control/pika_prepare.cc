@@ -96,6 +96,12 @@ int64_t PikaDriver::lag_of(const PikaSide& from, const PikaSide& to) const {
   return worst;
 }
 
+uint64_t PikaDriver::bytes_of(const PikaSide& side) const {
+  uint64_t sum = 0;
+  for (const auto& [binlog, at] : side.ends) sum += at.file * file_size_ + at.offset;
+  return sum;
+}
+
 std::string PikaDriver::distrust(const PikaSide& from, const PikaSide& to) {
   const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
   const std::optional<std::string> noted = notes_->note(kTrustNote);
@@ -150,7 +156,11 @@ SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
   }
   out.text = not_following(*from, *to, timeout_ms);
   out.following = out.text.empty();
-  if (out.following) out.lag = lag_of(*from, *to);
+  if (!out.following) return out;
+  out.lag = lag_of(*from, *to);
+  out.applied = bytes_of(*to);
+  const bool fresh = forecast_us_ != 0 && clock_->mono_us() - forecast_us_ < kForecastUs;
+  out.queue_ms = fresh ? trial_ms_ : 0;
   return out;
 }
 
@@ -228,6 +238,7 @@ Status PikaDriver::forecast(int64_t timeout_ms) {
     there = reply.is_ok() && all_values(*reply, keys);
     if (!there) std::this_thread::sleep_for(kPollGap);
   }
+  trial_ms_ = (clock_->mono_us() - start_us) / 1000;
   const Status removed = old_.ask_all(remove, timeout_ms).status();
   if (!status || !removed) return status ? removed : status;
   if (there) forecast_us_ = start_us;
@@ -297,7 +308,10 @@ SlotReport PikaDriver::report(const PikaSide& from, const PikaSide& to, bool of_
              : side.link == PikaLink::kCopying ? SlotReport::Link::kCopying
                                                : SlotReport::Link::kDown;
   if (of_new && !following && out.link == SlotReport::Link::kUp) out.link = SlotReport::Link::kDown;
-  if (of_new && following) out.lag = std::max<int64_t>(lag_of(from, to), 0);
+  if (of_new && following) {
+    out.lag = std::max<int64_t>(lag_of(from, to), 0);
+    out.applied = bytes_of(to);
+  }
   return out;
 }
 

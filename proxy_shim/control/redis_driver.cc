@@ -352,6 +352,7 @@ SyncState RedisDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
     out.following = true;
     // Asked one after the other: a replica may be ahead of what its master said before.
     out.lag = static_cast<int64_t>(from.at.seq - std::min(from.at.seq, to.at.seq));
+    out.applied = to.at.seq;
   }
   return out;
 }

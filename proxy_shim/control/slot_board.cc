@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <tuple>
 
 namespace sf {
 
@@ -126,11 +127,32 @@ void SlotBoard::set_text(const SlotSet& slots, const std::string& text) {
   slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].text = text; });
 }
 
-void SlotBoard::set_lag(int slot, int64_t lag, int64_t small) {
+void SlotBoard::set_lag(int slot, const std::optional<LagSample>& sample, int64_t small) {
   std::lock_guard guard(mutex_);
   SlotRow& row = rows_[static_cast<size_t>(slot)];
-  row.lag = lag;
-  row.steady = lag >= 0 && lag <= small ? row.steady + 1 : 0;
+  LagTrend& trend = lags_[static_cast<size_t>(slot)];
+  row.lag = sample ? sample->lag : -1;
+  row.steady = sample && sample->lag <= small ? row.steady + 1 : 0;
+  if (sample) trend.add(*sample);
+  if (!sample) trend.clear();
+}
+
+void SlotBoard::add_lag(const SlotSet& slots, const LagSample& sample) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) { lags_[static_cast<size_t>(slot)].add(sample); });
+}
+
+LagForecast SlotBoard::forecast(const SlotSet& slots) const {
+  std::lock_guard guard(mutex_);
+  LagForecast worst;
+  slots.for_each([&](int slot) {
+    const LagForecast one = lags_[static_cast<size_t>(slot)].forecast();
+    const auto rank = [](const LagForecast& f) {
+      return std::tuple(f.stuck_ms, f.apply_ms, f.lag);
+    };
+    if (rank(one) > rank(worst)) worst = one;
+  });
+  return worst;
 }
 
 void SlotBoard::set_auto(const SlotSet& slots, bool on) {

@@ -9,6 +9,7 @@
 
 #include "common/slots/move_plan.h"
 #include "proxy_shim/control/backend_driver.h"
+#include "proxy_shim/control/lag_trend.h"
 #include "proxy_shim/data/data_plane.h"
 #include "proxy_shim/data/route_table.h"
 
@@ -54,7 +55,13 @@ class SlotBoard {
   void note_attempt(const SlotSet& slots, uint64_t epoch, const std::string& text);
   void note_pause(const SlotSet& slots, int64_t pause_us, int64_t held);
   void set_text(const SlotSet& slots, const std::string& text);
-  void set_lag(int slot, int64_t lag, int64_t small);
+  // A look at how far the new side is behind, or that it does not follow (nullopt: what was known
+  // of its course is void).
+  void set_lag(int slot, const std::optional<LagSample>& sample, int64_t small);
+  // A look just before an attempt: does not count as one of the steady ones.
+  void add_lag(const SlotSet& slots, const LagSample& sample);
+  // Of the slot that needs longest.
+  LagForecast forecast(const SlotSet& slots) const;
   void set_auto(const SlotSet& slots, bool on);
 
   SlotRow row(int slot) const;
@@ -73,6 +80,7 @@ class SlotBoard {
   DataPlane* plane_ = nullptr;
   mutable std::mutex mutex_;  // everything below
   std::array<SlotRow, kSlotCount> rows_;
+  std::array<LagTrend, kSlotCount> lags_;
   bool stopped_[2][3] = {};
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;

@@ -157,3 +157,14 @@ sf_start_mutant(marker_not_heeded "  if (marker != 0) {" "  if (marker == UINT64
 sf_start_mutant(fence_left_at_start
   "  out.debts.unfence = fenced || record.attempt != 0;"
   "  out.debts.unfence = false;")
+
+# ---- 6.2 forecast
+sf_cut_mutant(forecast_rate_ignored lag_trend.cc lag_trend_test
+  "  if (apply_ms * kApplyShareOfBound + queue_ms > bound_ms) {"
+  "  if (queue_ms > bound_ms) {")
+sf_cut_mutant(stuck_lag_taken lag_trend.cc lag_trend_test
+  "  if (forecast.stuck_ms > 0) {"
+  "  if (forecast.stuck_ms > 1'000'000) {")
+sf_cut_mutant(growing_lag_taken_as_it_is lag_trend.cc lag_trend_test
+  "static_cast<double>(out.lag + more) / rate"
+  "static_cast<double>(out.lag + 0 * more) / rate")

@@ -139,11 +139,41 @@ TEST_CASE("a permit that runs out before PROMOTE takes the attempt back; none st
 TEST_CASE("forecast: nothing is held while the new side is behind or does not follow") {
   Rig rig;
   rig.driver.sync = {true, 101, ""};
-  CHECK(rig.cut(kOne)[0].text.find("101 behind") != std::string::npos);
+  CHECK(rig.cut(kOne)[0].text.find("lag 101 B, more than 100 B") != std::string::npos);
+  rig.driver.sync = {true, 50, "", 0, 300};  // what is counted is little, a trial took long
+  CHECK(rig.cut(kOne)[0].text.find("forecast 300 ms, bound 200 ms") != std::string::npos);
   rig.driver.sync = {false, -1, "no link"};
   CHECK(rig.cut(kOne)[0].text.find("no link") != std::string::npos);
   CHECK(rig.plane.phases().empty());
   CHECK(rig.driver.calls().empty());
+}
+
+TEST_CASE("forecast: a lag below the limit whose trend says that the bound will be missed waits") {
+  Rig rig;
+  // The monitor's looks: 20 more each second, of 50 that are applied.
+  const int64_t now = rig.clock.mono_us();
+  for (int i = 0; i < 4; ++i) {
+    rig.board.set_lag(901, LagSample{now - (4 - i) * 1'000'000, i * 20, 100 + 50UL * i}, 100);
+  }
+  rig.driver.sync = {true, 80, "", 300};
+  const std::string text = rig.cut(kOne)[0].text;
+  CHECK(text.starts_with("lag 80 B, growing 20 B/s; forecast 1.7 s, bound 200 ms"));
+  CHECK(rig.plane.phases().empty());
+  // The automatic mode does not ask at all.
+  CHECK(rig.runner->set_auto(kOne, true).is_ok());
+  rig.runner->wake();
+  rig.driver.sync = {true, 0, "", 500};
+  CHECK(rig.cut(SlotSet::of(902))[0].phase == SlotPhase::kNew);
+  CHECK(rig.board.row(901).phase == SlotPhase::kOld);
+  // Steady again: it does.
+  for (int i = 0; i < 3; ++i) rig.board.set_lag(901, std::nullopt, 100);
+  for (int i = 0; i < 3; ++i) rig.board.set_lag(901, LagSample{rig.clock.mono_us(), 0, 400}, 100);
+  rig.permits.grant(kOne);
+  rig.runner->wake();
+  for (int i = 0; i < 500 && rig.board.row(901).phase != SlotPhase::kNew; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(rig.board.row(901).phase == SlotPhase::kNew);
 }
 
 TEST_CASE("I3: a take back carries a higher epoch, so that a late promote or fence is refused") {

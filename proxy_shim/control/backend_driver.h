@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/slots/move_plan.h"
 #include "common/slots/slot_set.h"
 #include "proxy_shim/control/cutover_machine.h"
@@ -72,6 +73,22 @@ struct Ends {
   ReplPosition new_end;
 };
 
+// A key of one of a server's databases.
+struct HealKey {
+  int db = 0;
+  std::string key;
+  auto operator<=>(const HealKey&) const = default;
+};
+
+// What comparing keys of both sides came to.
+struct Healing {
+  int64_t compared = 0;
+  std::vector<HealKey> different;
+  std::vector<std::string>
+      found;             // the first of them, for people: "db0 'a': TTL 0, not 1796072000"
+  ReplPosition old_end;  // heal(): the old side's end, read after the last key
+};
+
 // Small texts a driver must find again after a crash: settings it changed and will restore. Synced.
 class DriverNotes {
  public:
@@ -111,6 +128,12 @@ class BackendDriver {
   // I2 (e). Valid only while what fence() set is known to hold; an error otherwise.
   virtual Result<Ends> read_ends(const CutAttempt& attempt, const ReplPosition& end,
                                  int64_t timeout_ms) = 0;
+  // I2b, for kinds whose traits say so. Everything is held and the new side is writable: `keys` are
+  // compared, what is different or missing on the new side is copied there, what is not on the old
+  // side is deleted there, and read back. kTimeout and other errors: it may be written to in part.
+  virtual Result<Healing> heal(const CutAttempt&, const std::vector<HealKey>&, int64_t) {
+    return Status::refused(cat("servers of kind ", kind(), " are not healed"));
+  }
   // The marker (DESIGN 6.6): after the owner record, before the first client write.
   virtual Status mark(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   // The epoch of the marker on the new side, 0 if there is none or the promote record is the

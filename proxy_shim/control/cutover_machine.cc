@@ -54,6 +54,8 @@ CutEvent::Type CutoverMachine::answer_of(Step step) {
       return Event::kPromoted;
     case Step::kEnding:
       return Event::kEnds;
+    case Step::kHealing:
+      return Event::kHealed;
     case Step::kCommitting:
       return Event::kOwnerSynced;
     case Step::kMarking:
@@ -122,6 +124,7 @@ CutoverMachine::Actions CutoverMachine::forward(const CutEvent& event) {
   if (step_ == Step::kSealing) return on_permanent(event);
   if (step_ == Step::kPromoting) return on_promoted(event);
   if (step_ == Step::kEnding) return on_ends(event);
+  if (step_ == Step::kHealing) return on_healed(event);
   if (!event.status) return take_back(event.status.text());
   switch (step_) {
     case Step::kRecording:
@@ -192,6 +195,20 @@ CutoverMachine::Actions CutoverMachine::on_ends(const CutEvent& event) {
     return take_back("(e) the new side left replication at " + event.new_end.text() + ", not " +
                      proof_.text());
   }
+  return traits_.heals ? go(Step::kHealing, action(Act::kHeal)) : commit();
+}
+
+CutoverMachine::Actions CutoverMachine::on_healed(const CutEvent& event) {
+  if (!event.status) return take_back("(I2b) " + event.status.text());
+  // What was compared is the old side as it was proved, and nothing later.
+  if (event.old_end != proof_) {
+    return take_back("(e) the old side's end moved to " + event.old_end.text() +
+                     " while the sides were compared");
+  }
+  return commit();
+}
+
+CutoverMachine::Actions CutoverMachine::commit() {
   commit_asked_ = true;
   return go(Step::kCommitting, action(Act::kWriteOwner, proof_));
 }
@@ -372,6 +389,8 @@ const char* event_name(CutEvent::Type type) {
       return "promoted";
     case Event::kEnds:
       return "ends";
+    case Event::kHealed:
+      return "healed";
     case Event::kOwnerSynced:
       return "owner-synced";
     case Event::kMarked:
@@ -416,6 +435,8 @@ const char* action_name(CutAction::Type type) {
       return "promote";
     case Act::kReadEnds:
       return "read-ends";
+    case Act::kHeal:
+      return "heal";
     case Act::kWriteOwner:
       return "write-owner";
     case Act::kMark:

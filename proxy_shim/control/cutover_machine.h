@@ -34,6 +34,7 @@ struct CutTraits {
   bool exact_end = true;     // the end moves by client writes only, not by the server's own chatter
   bool holds_stay = false;  // one end for the whole server: slots that stay are held too until then
   bool permanent_fence = true;  // the old side can be closed for writes for good
+  bool heals = false;  // replicates unfaithfully: what may differ is compared and put right (I2b)
 };
 
 struct CutEvent {
@@ -49,6 +50,7 @@ struct CutEvent {
     kPermanent,    // `position`: the old side's end, asked again when the fence was made permanent
     kPromoted,     // `position`: the new side's own position where it left replication
     kEnds,         // `old_end`, `new_end`: read with everything held
+    kHealed,       // both sides hold the same; `old_end`: read after the last key
     kOwnerSynced,  // status ok: the commit point is passed
     kMarked,       // the marker stands on the new side
     kReleased,     // what was set on the servers for the pause is restored
@@ -82,6 +84,7 @@ struct CutAction {
     kFencePermanent,  // -> kPermanent
     kPromote,   // the new side leaves replication at `position`; persisted, read back -> kPromoted
     kReadEnds,  // -> kEnds
+    kHeal,      // every key of the heal list compared, copied where different -> kHealed
     kWriteOwner,   // the synced owner record -> kOwnerSynced
     kMark,         // -> kMarked
     kRelease,      // -> kReleased
@@ -144,6 +147,7 @@ class CutoverMachine {
     kSealing,
     kPromoting,
     kEnding,
+    kHealing,
     kCommitting,
     kMarking,
     kOpening,
@@ -170,6 +174,8 @@ class CutoverMachine {
   Actions on_permanent(const CutEvent& event);
   Actions on_promoted(const CutEvent& event);
   Actions on_ends(const CutEvent& event);
+  Actions on_healed(const CutEvent& event);
+  Actions commit();
   Actions on_owner(const CutEvent& event);
   Actions take_back(std::string reason);
   Actions undo_next();

@@ -37,6 +37,8 @@ CutEvent::Type answer_type(Act action) {
       return CutEvent::Type::kPromoted;
     case Act::kReadEnds:
       return CutEvent::Type::kEnds;
+    case Act::kHeal:
+      return CutEvent::Type::kHealed;
     case Act::kWriteOwner:
       return CutEvent::Type::kOwnerSynced;
     case Act::kMark:
@@ -59,6 +61,7 @@ bool touches_servers(Act action) {
     case Act::kFence:
     case Act::kFencePermanent:
     case Act::kPromote:
+    case Act::kHeal:
     case Act::kMark:
     case Act::kRelease:
     case Act::kLinkReverse:
@@ -299,6 +302,10 @@ CutEvent UnitRun::perform_switch(const CutAction& action, CutEvent event) {
     event.status = ends.status();
     if (ends) event.old_end = ends->old_end;
     if (ends) event.new_end = ends->new_end;
+  } else if (action.type == Act::kHeal) {
+    Result<Healing> healing = ports_.driver->heal(attempt_, {}, step_ms(kQuietMs));
+    event.status = healing.status();
+    if (healing) event.old_end = healing->old_end;
   } else {
     return write_owner(std::move(event));
   }

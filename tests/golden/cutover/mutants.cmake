@@ -62,14 +62,25 @@ sf_machine_mutant(not_applied_taken
 
 # ---- I2 (e)
 sf_machine_mutant(old_end_not_compared
-  "  if (event.old_end != proof_) {"
-  "  if (event.old_end.history != proof_.history) {")
+  "  if (event.old_end != proof_) {\n    return take_back(\"(e) the old side's end is"
+  "  if (event.old_end.history != proof_.history) {\n    return take_back(\"(e) the old side's end is")
 sf_machine_mutant(new_end_not_compared
   "  if (event.new_end != proof_) {"
   "  if (event.new_end.history != proof_.history) {")
 sf_machine_mutant(unread_ends_taken
   "  if (!event.status) return take_back(\"(e) \" + event.status.text());\n"
   "")
+
+# ---- I2b
+sf_machine_mutant(not_healed
+  "  return traits_.heals ? go(Step::kHealing, action(Act::kHeal)) : commit();"
+  "  return commit();")
+sf_machine_mutant(failed_heal_taken
+  "  if (!event.status) return take_back(\"(I2b) \" + event.status.text());\n"
+  "")
+sf_machine_mutant(end_not_read_after_healing
+  "  if (event.old_end != proof_) {\n    return take_back(\"(e) the old side's end moved to"
+  "  if (event.old_end.history != proof_.history) {\n    return take_back(\"(e) the old side's end moved to")
 
 # ---- permit
 sf_machine_mutant(permit_not_asked_again

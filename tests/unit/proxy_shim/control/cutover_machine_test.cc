@@ -96,6 +96,7 @@ std::string run_script(const std::string& script) {
       Fields fields = fields_of(line, &name);
       traits.end_fenced = fields["end_fenced"] != "0";
       traits.reverse_link = fields["reverse_link"] != "0";
+      traits.heals = fields["heals"] == "1";
       machine = std::make_unique<CutoverMachine>(traits, SlotPhase::kOld);
     } else if (line.starts_with("> ")) {
       out += line + "\n";
@@ -139,6 +140,12 @@ std::vector<CutEvent> good_walk(uint64_t epoch) {
   return out;
 }
 
+std::vector<CutEvent> healing_walk(uint64_t epoch) {
+  std::vector<CutEvent> out = good_walk(epoch);
+  out.insert(out.begin() + 13, event_of("healed old=h:9", epoch));
+  return out;
+}
+
 // Answers whatever the machine asks for with success until it is idle; counts what it asked.
 std::map<CutAction::Type, int> settle(CutoverMachine& machine, std::vector<CutAction> actions) {
   std::map<CutAction::Type, int> asked;
@@ -173,8 +180,10 @@ std::map<CutAction::Type, int> settle(CutoverMachine& machine, std::vector<CutAc
 }
 
 TEST_CASE("I3: an interrupt at each step before the owner record leads back to OLD") {
-  for (size_t stop = 1; stop <= 12; ++stop) {
-    CutoverMachine machine({}, SlotPhase::kOld);
+  for (size_t stop = 1; stop <= 13; ++stop) {
+    CutTraits traits;
+    traits.heals = stop == 13;  // then it is healing
+    CutoverMachine machine(traits, SlotPhase::kOld);
     const std::vector<CutEvent> walk = good_walk(1);
     std::map<CutAction::Type, int> done;
     for (size_t i = 0; i < stop; ++i) {
@@ -205,6 +214,21 @@ TEST_CASE("I3: once the owner record is asked for, nothing is taken back") {
     CHECK(machine.phase() == SlotPhase::kNew);
     CHECK(!machine.busy());
   }
+}
+
+TEST_CASE(
+    "I2b: servers that replicate unfaithfully are healed before the owner record, not after") {
+  CutTraits traits;
+  traits.heals = true;
+  CutoverMachine machine(traits, SlotPhase::kOld);
+  std::map<CutAction::Type, size_t> asked_at;
+  const std::vector<CutEvent> walk = healing_walk(1);
+  for (size_t i = 0; i < walk.size(); ++i) {
+    for (const CutAction& action : machine.step(walk[i])) asked_at[action.type] = i + 1;
+  }
+  CHECK(machine.phase() == SlotPhase::kNew);
+  CHECK(asked_at[CutAction::Type::kHeal] > asked_at[CutAction::Type::kPromote]);
+  CHECK(asked_at[CutAction::Type::kHeal] < asked_at[CutAction::Type::kWriteOwner]);
 }
 
 TEST_CASE("I10: answers of an earlier attempt, and answers nobody waits for, change nothing") {

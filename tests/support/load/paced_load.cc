@@ -61,6 +61,11 @@ struct Connection {
   std::deque<Batch> batches;
 };
 
+struct Window {
+  PacedWindow facts;
+  std::vector<uint32_t> waits;
+};
+
 class PacedLoad {
  public:
   explicit PacedLoad(const PacedOptions& options)
@@ -86,8 +91,9 @@ class PacedLoad {
   size_t take_replies(Connection& c, int64_t now);
   void broken(Connection& c, const std::string& why);
   void read_control();
-  void begin_window(std::string name);
+  void begin_window(const std::string& name);
   void end_window();
+  static PacedWindow judged(Window& window);
   void note_error(std::string text, int64_t count);
   std::string request_of(const std::string& key) const;
   std::vector<std::string> requests_of(const std::vector<std::string>& keys) const;
@@ -109,9 +115,9 @@ class PacedLoad {
   bool blocked_ = false;  // the batch that is due found no connection with room
   bool over_ = false;
   PacedResult result_;
-  PacedWindow window_;
+  std::vector<std::unique_ptr<Window>> windows_;
+  Window* window_ = nullptr;  // the one that runs
   int64_t window_begin_us_ = 0;
-  std::vector<uint32_t> waits_;  // of the window
 };
 
 std::string PacedLoad::request_of(const std::string& key) const {
@@ -136,31 +142,40 @@ Status PacedLoad::open(Connection& c) {
   return Status::ok();
 }
 
-void PacedLoad::begin_window(std::string name) {
-  window_ = {};
-  window_.name = std::move(name);
+void PacedLoad::begin_window(const std::string& name) {
+  const auto found = std::find_if(windows_.begin(), windows_.end(),
+                                  [&](const auto& w) { return w->facts.name == name; });
+  if (found == windows_.end()) {
+    windows_.push_back(std::make_unique<Window>());
+    windows_.back()->facts.name = name;
+    window_ = windows_.back().get();
+  } else {
+    window_ = found->get();
+  }
   window_begin_us_ = now();
-  waits_.clear();
 }
 
 void PacedLoad::end_window() {
-  window_.seconds = static_cast<double>(now() - window_begin_us_) / 1e6;
-  std::sort(waits_.begin(), waits_.end());
-  const auto at = [this](double share) {
-    return waits_.empty()
-               ? 0
-               : int64_t{
-                     waits_[static_cast<size_t>(share * static_cast<double>(waits_.size() - 1))]};
+  window_->facts.seconds += static_cast<double>(now() - window_begin_us_) / 1e6;
+}
+
+PacedWindow PacedLoad::judged(Window& window) {
+  std::vector<uint32_t>& waits = window.waits;
+  std::sort(waits.begin(), waits.end());
+  const auto at = [&waits](double share) {
+    const double last = static_cast<double>(waits.size()) - 1;
+    return waits.empty() ? 0 : int64_t{waits[static_cast<size_t>(share * last)]};
   };
-  window_.answered = static_cast<int64_t>(waits_.size());
-  window_.p50_us = at(0.5);
-  window_.p99_us = at(0.99);
-  window_.max_us = at(1);
-  result_.windows.push_back(window_);
+  PacedWindow out = window.facts;
+  out.answered = static_cast<int64_t>(waits.size());
+  out.p50_us = at(0.5);
+  out.p99_us = at(0.99);
+  out.max_us = at(1);
+  return out;
 }
 
 void PacedLoad::note_error(std::string text, int64_t count) {
-  window_.errors += count;
+  window_->facts.errors += count;
   if (result_.error_texts.size() < kTextsMax) result_.error_texts.push_back(std::move(text));
 }
 
@@ -224,7 +239,7 @@ void PacedLoad::send_due() {
       blocked_ = true;
       return;
     }
-    if (!blocked_) window_.late_max_us = std::max(window_.late_max_us, moment - due);
+    if (!blocked_) window_->facts.late_max_us = std::max(window_->facts.late_max_us, moment - due);
     ++batches_sent_;
     send_batch(*c, blocked_ ? due : moment);
     blocked_ = due_of(begin_us_, batches_sent_, options_) <= moment && blocked_;
@@ -240,7 +255,7 @@ size_t PacedLoad::take_replies(Connection& c, int64_t moment) {
     if (outcome != ReplyParser::Outcome::kReply) return std::string::npos;
     if (rest[0] == '-') note_error(printable(rest.substr(0, c.parser.size()), 200), 1);
     used += c.parser.size();
-    waits_.push_back(static_cast<uint32_t>(moment - c.batches.front().since_us));
+    window_->waits.push_back(static_cast<uint32_t>(moment - c.batches.front().since_us));
     if (--c.batches.front().left == 0) c.batches.pop_front();
   }
   return used;
@@ -329,19 +344,12 @@ Result<PacedResult> PacedLoad::run() {
     }
     turn(until);
   }
-  end_window();
   over_ = true;
   const int64_t give_up_us = now() + kLastAnswersUs;
-  const size_t in_time = waits_.size();
+  end_window();  // the last answers count in it, the time they take does not
   while (waiting() && now() < give_up_us) turn(now() + 100'000);
-  if (waits_.size() > in_time) {
-    // The longest wait may be among the last.
-    result_.windows.back().max_us = std::max(
-        result_.windows.back().max_us,
-        int64_t{*std::max_element(waits_.begin() + static_cast<ptrdiff_t>(in_time), waits_.end())});
-  }
-  result_.windows.back().errors = window_.errors;
   if (waiting()) return Status::timeout("requests were not answered within 10 s of the end");
+  for (const auto& window : windows_) result_.windows.push_back(judged(*window));
   return result_;
 }
 

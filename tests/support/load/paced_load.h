@@ -23,15 +23,15 @@ struct PacedOptions {
   int value_bytes = 64;
   std::vector<std::string> keys;
   uint64_t seed = 1;
-  // Read line by line while the load runs: "mark NAME" begins a new window, its end is the end;
-  // every other line is given to `on_line`, which answers the keys of the hot set from now on. -1:
-  // none.
+  // Read line by line while the load runs: "mark NAME" begins or goes on with a window, its end is
+  // the end; every other line is given to `on_line`, which answers the keys of the hot set from now
+  // on. -1: none.
   int control_fd = -1;
   double hot_share = 0;  // of the requests, to the hot set once there is one
   std::function<std::vector<std::string>(std::string_view)> on_line;
 };
 
-// What was answered between two marks. Microseconds.
+// What was answered while a window ran (it may run several times). Microseconds.
 struct PacedWindow {
   std::string name;
   double seconds = 0;

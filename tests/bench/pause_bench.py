@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+"""How long a cutover holds its clients, beside the bars: one slot and 123 slots of nodes, Redis groups, the Pika of the tests,
+and faults before the owner record. Writes come at min(20,000/s, 40 % of what the chain sustains, measured first) at pipeline 16
+through two proxies, on keys of all slots.
+
+    tests/bench/pause_bench.py [--cutovers 300] [--faults 30] [--rows slot,plan,redis,pika,fault] [--json] [--keep DIR]
+
+Needs a build (build/release, or SF_BIN). Progress goes to standard error, the table to standard output. No figure fails it; it
+exits 1 if something was lost, doubled or stale, or a client saw an error. Ends the servers it started, and only those."""
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import pause_figures as figures  # noqa: E402
+from pause_stage import LAST, UNITS, Checker, Faults, Load, Stage, in_background, text_of  # noqa: E402
+from ferry_env import Env, wait_until  # noqa: E402
+
+RATE_MAX = 20000
+SHARE = 0.4
+PIPELINE = 16
+UNINVOLVED = "100-110"
+PAUSES = {"node": 500, "redis": 500, "pika": 2000}  # bound of a unit, ms
+FAULT_STEPS = ("fence", "fence-permanent", "promote")
+
+
+def say(text):
+    print("[%s] %s" % (time.strftime("%H:%M:%S"), text), file=sys.stderr, flush=True)
+
+
+class Progress:
+    def __init__(self, row, total):
+        self.row, self.total, self.began, self.said = row, total, time.monotonic(), 0
+
+    def at(self, count):
+        now = time.monotonic()
+        if now - self.said > 5 or count >= self.total:
+            gone = now - self.began
+            say("row %s: %d of %d, %d s gone, about %d s left"
+                % (self.row, count, self.total, gone, gone * (self.total - count) / max(count, 1)))
+            self.said = now
+
+
+class Run:
+    """One row: a stage, the three loads, and what they found."""
+
+    def __init__(self, env, kind, row, flags, total, hot_permille=0):
+        self.env, self.kind, self.flags = env, kind, flags
+        self.progress = Progress(row, total)
+        self.stage = Stage(env, kind, PAUSES[kind])
+        self.hot_permille = hot_permille
+
+    def begin(self, first, last):
+        """Attaches the first leg, measures what the chain sustains, starts the loads."""
+        stage, flags = self.stage, self.flags
+        stage.attach(first, last)
+        start = time.monotonic()
+        full = Load(self.env, stage.proxy_ports, "paced", rate=0, pipeline=PIPELINE, keys=flags.keys,
+                    value_bytes=64, seconds=flags.sustain_seconds).end_by_itself()
+        stage.wait_caught_up(stage.other)
+        sustained = full.windows["start"]["answered"] / (time.monotonic() - start)
+        self.rate = int(min(RATE_MAX, SHARE * sustained))
+        say("row %s: the chain sustains %d writes/s, the load is %d/s" % (self.progress.row, sustained, self.rate))
+        ports = stage.proxy_ports
+        self.main = Load(self.env, ports, "paced", rate=self.rate, pipeline=PIPELINE, keys=flags.keys, value_bytes=64,
+                         hot_permille=self.hot_permille)
+        self.probe = Load(self.env, ports, "probe", rate=500, pipeline=1, connections=2, keys=200, slots=UNINVOLVED)
+        self.checker = Checker(self.env, ports, text_of(stage.first, LAST))
+        self.mark("warm")
+        time.sleep(flags.base_seconds / 2)
+
+    def mark(self, name):
+        self.main.say("mark " + name)
+        self.probe.say("mark " + name)
+
+    def base(self, seconds):
+        """The same load without a cutover."""
+        self.mark("base")
+        time.sleep(seconds)
+
+    def end(self):
+        main, probe, checked = self.main.end(), self.probe.end(), self.checker.end()
+        audits = self.stage.end()
+        texts = main.error_texts + probe.error_texts + list(checked["error_texts"]) + checked["samples"]
+        for text in texts[:5]:
+            say("row %s: %s" % (self.progress.row, text))
+        return audits, figures.load_figures(main, probe, checked, self.rate)
+
+
+def moves_of_slots(env, flags, row):
+    """Nodes. Three plans of 123 slots at most, one after the other; row `slot` cuts each slot alone, with a fifth of the
+    writes on that one slot, row `plan` a whole plan at the default pacing."""
+    alone = row == "slot"
+    plans = min(3, -(-flags.cutovers // UNITS))
+    total = min(flags.cutovers if alone else plans * UNITS, flags.cutovers if flags.small else plans * UNITS)
+    run = Run(env, "node", row, flags, total, hot_permille=200 if alone else 0)
+    count, took = 0, []
+    for i in range(plans):
+        first = run.stage.first + i * UNITS
+        last = min(first + UNITS, first + total - count) - 1
+        if i == 0:
+            run.begin(first, last)
+        else:
+            run.mark("prepare")
+            run.stage.attach(first, last)
+        run.base(flags.base_seconds)
+        run.mark("cut")
+        if alone:
+            for slot in range(first, last + 1):
+                run.main.say("hot %d" % slot)
+                time.sleep(0.05)
+                run.stage.shim.ask("CUTOVER", str(slot))
+                count += 1
+                run.progress.at(count)
+        else:
+            run.stage.shim.ask("CUTOVER", text_of(first, last))
+            count += last - first + 1
+            run.progress.at(count)
+        run.mark("prepare")
+        run.stage.hand_back()
+    audits, loads = run.end()
+    out = figures.pause_figures(audits, p99=10, most=50)
+    if not alone:
+        took = [figures.seconds_of(a) for a in audits]
+        gaps = [g for a in audits for g in figures.idle_gaps_ms(a)]
+        out.append(figures.at_most("123 slots, longest of the plans", max(took), 15, "s"))
+        out.append(figures.Figure("idle gap between units: p50", figures.percentile(gaps, 0.5), "", None))
+        out.append(figures.at_most("idle gap between units: max", max(gaps, default=0), 50))
+    return out + loads
+
+
+def moves_of_groups(env, flags, kind):
+    """Whole groups of 123 slots, there and back again, each leg with a plan and a shim of its own."""
+    run = Run(env, kind, kind, flags, flags.cutovers)
+    first, last = LAST + 1 - UNITS, LAST
+    for leg in range(flags.cutovers):
+        if leg == 0:
+            run.begin(first, last)
+            run.base(flags.base_seconds)
+        else:
+            run.mark("prepare")
+            run.stage.swap()
+            run.stage.attach(first, last)
+        run.base(0.2)
+        run.mark("cut")
+        rows = run.stage.shim.ask("CUTOVER", text_of(first, last))
+        if any(row[1] != "NEW" for row in rows):
+            raise SystemExit("leg %d ended without a switch: %s" % (leg + 1, rows))
+        run.progress.at(leg + 1)
+        time.sleep(0.1)  # what the held requests do to their neighbours afterwards
+    audits, loads = run.end()
+    if kind == "redis":
+        return figures.pause_figures(audits, p99=10, most=50) + loads
+    return figures.pause_figures(audits, p50=100, most=PAUSES["pika"]) + loads
+
+
+def faults_of_nodes(env, flags):
+    """The new side is stopped (every other time killed and started again) while a slot is held."""
+    run = Run(env, "node", "fault", flags, flags.faults, hot_permille=1000)
+    first, last = LAST + 1 - UNITS, LAST
+    stage = run.stage
+    run.begin(first, last)
+    faults = Faults(stage.shim.dir + "/audit.jsonl")
+    holds, steps, names = [], [], []
+    for number, slot in enumerate(range(first, last + 1)):
+        step, name = FAULT_STEPS[number % len(FAULT_STEPS)], "fault %d" % slot
+        run.main.say("hot %d" % slot)
+        time.sleep(0.05)
+        run.mark(name)
+        faults.lines()
+        cutting = in_background(lambda: stage.shim.ask("CUTOVER", str(slot)))
+        begun = faults.wait(lambda e: e["what"] == "step begins" and e.get("step") == step, 10)
+        kill = number % 2 == 1
+        stage.other.kill() if kill else os.kill(stage.other.pid, signal.SIGSTOP)
+        ended = begun and faults.wait(lambda e: e["what"] in ("cutover ended", "cutover done"), 20)
+        time.sleep(0.1)  # the requests let go are answered
+        run.mark("prepare")
+        stage.other.start() if kill else os.kill(stage.other.pid, signal.SIGCONT)
+        if ended and ended["what"] == "cutover ended" and ended["hold_us"] > 0:
+            holds.append(ended["hold_us"])
+            steps.append(step)
+            names.append(name)
+            run.progress.at(len(holds))
+        cutting.join(60)
+        wait_until("the new side follows", lambda: stage.follows(slot + 1, last), 60)
+        if len(holds) >= flags.faults:
+            break
+    audits, loads = run.end()
+    waits = [run.main.windows[n]["max_us"] for n in names]
+    exact = [f for f in loads if f.bar == "0"]
+    return figures.fault_figures(holds, waits, steps, PAUSES["node"]) + exact
+
+
+ROWS = {
+    "slot": ("node, one slot at a time", lambda env, flags: moves_of_slots(env, flags, "slot")),
+    "plan": ("node, plan of 123 slots", lambda env, flags: moves_of_slots(env, flags, "plan")),
+    "redis": ("Redis groups", lambda env, flags: moves_of_groups(env, flags, "redis")),
+    "pika": ("Pika of the tests", lambda env, flags: moves_of_groups(env, flags, "pika")),
+    "fault": ("node, fault before the owner record", faults_of_nodes),
+}
+
+
+def parse_flags():
+    flags = argparse.ArgumentParser(prog="pause_bench.py", description="How long a cutover holds its clients.")
+    flags.add_argument("--cutovers", type=int, default=300, help="of each row; plans of 123 slots are not cut short")
+    flags.add_argument("--small", action="store_true", help="cut a plan short as well: for a look, or a test")
+    flags.add_argument("--faults", type=int, default=30)
+    flags.add_argument("--rows", default=",".join(ROWS), help="any of " + ",".join(ROWS))
+    flags.add_argument("--keys", type=int, default=20000, help="keys of 64 bytes the load writes")
+    flags.add_argument("--base-seconds", type=float, default=10, help="of load without a cutover, before each plan")
+    flags.add_argument("--sustain-seconds", type=int, default=4, help="of load as fast as it is taken")
+    flags.add_argument("--json", action="store_true")
+    flags.add_argument("--keep", metavar="DIR", help="keep logs and audit logs there")
+    return flags.parse_args()
+
+
+def main():
+    flags = parse_flags()
+    out = {}
+    for row in flags.rows.split(","):
+        name, run = ROWS[row]
+        with Env(keep=flags.keep and os.path.join(flags.keep, row)) as env:
+            out[name] = run(env, flags)
+    if flags.json:
+        print(json.dumps({row: [f._asdict() for f in found] for row, found in out.items()}, indent=1))
+    else:
+        print(figures.table(out))
+    return 1 if any(f.bar == "0" and not f.met for found in out.values() for f in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -83,9 +83,19 @@ def load_figures(main, probe, checker, rate):
     ]
 
 
+def failed_step(entries):
+    """Of an attempt that was taken back: the step that found out, or the last one begun before the wait that found out."""
+    failed = [e["step"] for e in entries if e["what"] == "step done" and not e["ok"]]
+    begun = [e["step"] for e in entries if e["what"] == "step begins"]
+    first_undo = min([i for i, s in enumerate(begun) if s in ("follow-again", "unfence")], default=len(begun))
+    if failed and failed[0] not in ("follow-again", "unfence"):
+        return failed[0]
+    return "after " + begun[first_undo - 1]
+
+
 def fault_figures(holds_us, waits_us, steps, bound_ms):
     out = [Figure("faults that fell into a held unit", len(holds_us), "", None)]
-    out += [Figure("fell into step %s" % step, steps.count(step), "", None) for step in sorted(set(steps))]
+    out += [Figure("found out in step: %s" % step, steps.count(step), "", None) for step in sorted(set(steps))]
     limit = bound_ms + 100
     for name, values in (("back in OLD and let go", holds_us), ("clients' longest wait of each", waits_us)):
         for label, value in zip(("p50", "p99", "max"), triple(values)):

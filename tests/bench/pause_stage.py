@@ -82,7 +82,7 @@ class Stage:
         self.legs, self.shim, self.audits, self.range = 0, None, [], (self.first, LAST)
         self.owner, self.other = self._server("three"), self._server("four")
         self.groups = {self.owner.address: 3, self.other.address: 4}
-        one = self._server("one")
+        one = env.redis("one") if kind == "pika" else self._server("one")
         self._start_dashboard(one)
         self.proxy_ports = [self._start_proxy(i) for i in (1, 2)]
         wait_until("proxies route", lambda: all(connect(p).set(KEY % k, 1) for p in self.proxy_ports
@@ -212,26 +212,32 @@ class Stage:
         return self.audits
 
 
-class Faults:
-    """Stops (SIGSTOP) or kills a server as soon as the shim's audit log says that a step begins."""
+class AuditTail:
+    """What the shim adds to its audit log from now on, seen as soon as it can be."""
 
     def __init__(self, path):
         self.file = open(path)
         self.file.seek(0, os.SEEK_END)
-        self.rest = ""
+        self.rest, self.unread, self.passed = "", [], []
 
-    def lines(self):
+    def _read(self):
         self.rest += self.file.read()
         whole, _, self.rest = self.rest.rpartition("\n")
-        return [json.loads(line) for line in whole.splitlines() if line]
+        self.unread += [json.loads(line) for line in whole.splitlines() if line]
+
+    def skip(self):
+        self._read()
+        self.unread, self.passed = [], []
 
     def wait(self, wanted, timeout):
-        """The first entry for which `wanted` holds; None at the timeout. Looks as often as it can."""
+        """The first new entry for which `wanted` holds; None at the timeout. `passed` has all up to it since skip()."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            for entry in self.lines():
-                if wanted(entry):
-                    return entry
+            self._read()
+            while self.unread:
+                self.passed.append(self.unread.pop(0))
+                if wanted(self.passed[-1]):
+                    return self.passed[-1]
         return None
 
 

@@ -76,11 +76,19 @@ size_t Keyspace::size() const {
 }
 
 void Keyspace::purge(int64_t now_s) {
+  if (now_s < next_expiry_s_) return;
+  next_expiry_s_ = INT64_MAX;
   for (Values& values : values_) {
     std::erase_if(values, [&](const auto& entry) {
-      return entry.second.expire_s != 0 && entry.second.expire_s <= now_s;
+      if (entry.second.expire_s != 0 && entry.second.expire_s <= now_s) return true;
+      expires_at(entry.second.expire_s);
+      return false;
     });
   }
+}
+
+void Keyspace::expires_at(int64_t s) {
+  if (s != 0) next_expiry_s_ = std::min(next_expiry_s_, s);
 }
 
 Keyspace::Value* Keyspace::find(Type type, const std::string& key) {
@@ -156,6 +164,7 @@ Keyspace::Outcome Keyspace::set(const Words& argv, int64_t now_s) {
   Value value;
   value.text = argv[2];
   value.expire_s = ttl_s > 0 ? now_s + ttl_s : 0;
+  expires_at(value.expire_s);
   values_[kString][argv[1]] = value;
   return out;
 }
@@ -231,6 +240,7 @@ Keyspace::Outcome Keyspace::strings(const std::string& name, const Words& argv, 
     Value fresh;
     fresh.text = argv.at(3);
     fresh.expire_s = to_number(argv.at(2));
+    expires_at(fresh.expire_s);
     values_[kString][key] = fresh;
     purge(now_s);
     out.reply = ok();
@@ -288,6 +298,7 @@ Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int
     if (ttl == -2) ttl = value->expire_s == 0 ? -1 : value->expire_s - now_s;
     if (name == "ttl" || (name == "persist" && value->expire_s == 0)) continue;
     value->expire_s = name == "persist" ? 0 : std::max<int64_t>(until, 1);
+    expires_at(value->expire_s);
     ++touched;
   }
   if (name == "ttl") return {number(ttl), {}};

@@ -50,6 +50,7 @@ class Keyspace {
   int64_t count(const std::string& key);
   int64_t erase(const std::string& key);
   void purge(int64_t now_s);
+  void expires_at(int64_t s);  // a key does, or 0
   void drop_if_empty(Type type, const std::string& key);
 
   Outcome strings(const std::string& name, const Words& argv, int64_t now_s,
@@ -62,6 +63,7 @@ class Keyspace {
   Outcome streams(const std::string& name, const Words& argv, int64_t now_s);
 
   Values values_[kTypes];
+  int64_t next_expiry_s_ = INT64_MAX;  // no key expires before it
   uint64_t next_stream_id_ = 1;
 };
 

@@ -1,9 +1,16 @@
 // What the shim costs, beside a direct connection and Debian's nutcracker, in one run: all three in
 // front of the same redis-server, in interleaved rounds.
 //   shim-bench [--rounds 7] [--threads 1] [--requests 100000] [--json yes] [--shim PATH]
-//   shim-bench --squeeze 40     that many millions of requests through one process: memory stays
-//   flat shim-bench --long yes       the same with 500
+//   shim-bench --parts half          only latency at half load (or rounds: only the rounds)
+//   shim-bench --squeeze 40          that many millions of requests through one process: memory
+//   stays flat shim-bench --long yes            the same with 500
+// One more program can stand beside them, given by its port or by how it is started:
+//   shim-bench --peer NAME=PORT
+//   shim-bench --peer "NAME=PROGRAM -c {config}" --peer-config TEMPLATE
+// {listen}, {listen-port}, {backend} and {backend-port} are put in, in the command and in the
+// template; {config} is the file the template became.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +18,7 @@
 #include "common/base/strings.h"
 #include "common/ops/settings.h"
 #include "tests/support/bench/child.h"
+#include "tests/support/bench/half_load.h"
 #include "tests/support/bench/rounds.h"
 #include "tests/support/redis_process.h"
 #include "tests/support/temp_dir.h"
@@ -19,6 +27,11 @@ namespace sf::bench {
 namespace {
 
 using Kind = SettingSpec::Kind;
+
+constexpr double kBarP50Us = 60;
+constexpr double kBarP99Us = 300;
+constexpr double kBarLoss = 10;
+constexpr int kManyClients = 800;
 
 std::vector<SettingSpec> specs() {
   return {
@@ -32,6 +45,11 @@ std::vector<SettingSpec> specs() {
       {"squeeze", "0", "millions of requests through the shim alone, in place of the rounds",
        Kind::kInteger, 0, 100'000},
       {"long", "no", "squeeze with 500 million requests", Kind::kFlag, 0, 0},
+      {"parts", "rounds,half", "what to measure: rounds, half", Kind::kText, 0, 0},
+      {"half-seconds", "3", "of latency at half load, a target a round", Kind::kInteger, 1, 3600},
+      {"peer", "", "NAME=PORT or NAME=COMMAND of one more program to compare with", Kind::kText, 0,
+       0},
+      {"peer-config", "", "template of that program's config file", Kind::kText, 0, 0},
       {"json", "no", "print JSON instead of the table", Kind::kFlag, 0, 0}};
 }
 
@@ -47,6 +65,9 @@ struct Stage {
   Child replica;
   Child nutcracker;
   Child shim;
+  Child peer_process;
+  std::string peer;  // its name; "" without one
+  int peer_port = free_port();
 
   Status start_redis(Child& child, int port, std::vector<std::string> more) {
     const std::string folder = dir.sub(cat("redis-", port));
@@ -109,6 +130,58 @@ struct Stage {
     return shim.wait_for_ping(shim_port);
   }
 
+  std::string filled_in(std::string text, const std::string& config) const {
+    const std::pair<const char*, std::string> words[] = {
+        {"{listen}", cat("127.0.0.1:", peer_port)},
+        {"{listen-port}", std::to_string(peer_port)},
+        {"{backend}", cat("127.0.0.1:", redis_port)},
+        {"{backend-port}", std::to_string(redis_port)},
+        {"{config}", config}};
+    for (const auto& [word, value] : words) {
+      for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) {
+        text.replace(at, std::string_view(word).size(), value);
+      }
+    }
+    return text;
+  }
+
+  Status start_peer(const std::string& what, const std::string& config_template) {
+    if (what.empty()) return Status::ok();
+    const size_t equals = what.find('=');
+    if (equals == std::string::npos) return Status::invalid("--peer is NAME=PORT or NAME=COMMAND");
+    peer = what.substr(0, equals);
+    const std::string command = what.substr(equals + 1);
+    if (const auto port = parse_int64(command)) {
+      peer_port = static_cast<int>(*port);
+      return Status::ok();
+    }
+    const std::string config = dir.sub("peer.conf");
+    if (!config_template.empty()) {
+      auto text = read_file(config_template);
+      if (!text) return text.status();
+      if (Status s = write_file_atomic(config, filled_in(*text, config)); !s) return s;
+    }
+    const std::string words = filled_in(command, config);
+    std::vector<std::string> argv;
+    for (const std::string_view word : split(words, ' ')) {
+      if (!word.empty()) argv.emplace_back(word);
+    }
+    if (argv.empty()) return Status::invalid("--peer names no program");
+    auto started = Child::start(argv, dir.sub("peer.log"));
+    if (!started) return started.status();
+    peer_process = std::move(*started);
+    return peer_process.wait_for_ping(peer_port).with_context(peer);
+  }
+
+  std::vector<Target> targets() const {
+    std::vector<Target> out{{"direct", redis_port, &redis},
+                            {"nutcracker", nutcracker_port, &nutcracker},
+                            {"shim", shim_port, &shim}};
+    const Child* counted = peer_process.pid() > 0 ? &peer_process : nullptr;
+    if (!peer.empty()) out.push_back({peer, peer_port, counted});
+    return out;
+  }
+
   Status start(const Settings& settings) {
     Status status = start_redis(redis, redis_port, {});
     if (status) {
@@ -120,6 +193,7 @@ struct Stage {
                                     ? folder_of_this_program() + "/slotferry-shim"
                                     : settings.text("shim");
     if (status) status = start_shim(program, settings.text("threads"));
+    if (status) status = start_peer(settings.text("peer"), settings.text("peer-config"));
     return status;
   }
 };
@@ -156,7 +230,7 @@ std::vector<Load> loads_of(const Settings& settings) {
     // The keys hold 1 KB now; small ones again for the rows that follow.
     add("set", pipeline, 64, clients, 1);
     add("mget", pipeline, 64, clients, 0.25);
-    add("get", pipeline, 64, 800, 1);
+    add("get", pipeline, 64, kManyClients, 1);
   }
   return out;
 }
@@ -184,6 +258,35 @@ int squeeze(const Stage& stage, int64_t millions) {
   return 0;
 }
 
+Status measure(const Settings& settings, const std::vector<Target>& targets) {
+  const bool json = settings.flag("json");
+  nlohmann::json all;
+  if (settings.text("parts").find("rounds") != std::string::npos) {
+    auto rows =
+        run_rounds(loads_of(settings), targets, static_cast<int>(settings.integer("rounds")));
+    if (!rows) return rows.status();
+    all["rows"] = json_of(*rows);
+    const std::string loss =
+        loss_table(*rows, targets, "direct", "get", static_cast<int>(settings.integer("clients")),
+                   kManyClients, kBarLoss);
+    if (!json)
+      std::printf("%s\n%s\n", table_text(*rows, targets, "direct", "nutcracker").c_str(),
+                  loss.c_str());
+  }
+  if (settings.text("parts").find("half") != std::string::npos) {
+    HalfLoad load;
+    load.connections = static_cast<int>(settings.integer("clients"));
+    load.rounds = static_cast<int>(settings.integer("rounds"));
+    load.seconds = static_cast<double>(settings.integer("half-seconds"));
+    auto rows = run_half_load(load, targets);
+    if (!rows) return rows.status();
+    all["half_load"] = half_json(*rows);
+    if (!json) std::fputs(half_table(*rows, kBarP50Us, kBarP99Us).c_str(), stdout);
+  }
+  if (json) std::printf("%s\n", all.dump(2).c_str());
+  return Status::ok();
+}
+
 int run(int argc, char** argv) {
   Settings settings(specs());
   const Status parsed = settings.parse(argc, argv, "shim-bench", "What the shim costs.");
@@ -192,17 +295,10 @@ int run(int argc, char** argv) {
   Stage stage;
   const Status started = stage.start(settings);
   if (!started) return complain(started);
-  const std::vector<Target> targets{{"direct", stage.redis_port, &stage.redis},
-                                    {"nutcracker", stage.nutcracker_port, &stage.nutcracker},
-                                    {"shim", stage.shim_port, &stage.shim}};
   const int64_t millions = settings.flag("long") ? 500 : settings.integer("squeeze");
   if (millions > 0) return squeeze(stage, millions);
-  const std::vector<Load> loads = loads_of(settings);
-  auto rows = run_rounds(loads, targets, static_cast<int>(settings.integer("rounds")));
-  if (!rows) return complain(rows.status());
-  const std::string text =
-      settings.flag("json") ? json_text(*rows) : table_text(*rows, targets, "direct", "nutcracker");
-  std::fputs(text.c_str(), stdout);
+  const Status measured = measure(settings, stage.targets());
+  if (!measured) return complain(measured);
   std::fprintf(stderr, "resident: shim %ld KiB, nutcracker %ld KiB\n",
                static_cast<long>(stage.shim.resident_kb()),
                static_cast<long>(stage.nutcracker.resident_kb()));

@@ -49,10 +49,13 @@ Result<Sample> parse_csv(const std::string& text) {
 }
 
 Result<Sample> measure(const Load& load, const Target& target) {
-  const int64_t before = target.process->cpu_us();
+  const auto cpu_us = [&target] {
+    return target.process == nullptr ? 0 : target.process->cpu_us();
+  };
+  const int64_t before = cpu_us();
   auto text = output_of(arguments_of(load, target));
   if (!text) return text.status();
-  const int64_t after = target.process->cpu_us();
+  const int64_t after = cpu_us();
   auto sample = parse_csv(*text);
   if (!sample) return sample.status().with_context(target.name);
   sample->cpu_us = static_cast<double>(after - before) / static_cast<double>(load.requests);
@@ -134,7 +137,7 @@ std::string table_text(const std::vector<Row>& rows, const std::vector<Target>& 
   return out;
 }
 
-std::string json_text(const std::vector<Row>& rows) {
+nlohmann::json json_of(const std::vector<Row>& rows) {
   nlohmann::json out = nlohmann::json::array();
   for (const Row& row : rows) {
     for (const auto& [name, s] : row.by_target) {
@@ -149,7 +152,55 @@ std::string json_text(const std::vector<Row>& rows) {
                      {"cpu_us_per_request", s.cpu_us}});
     }
   }
-  return out.dump(2) + "\n";
+  return out;
+}
+
+std::string json_text(const std::vector<Row>& rows) {
+  return json_of(rows).dump(2) + "\n";
+}
+
+std::string loss_table(const std::vector<Row>& rows, const std::vector<Target>& targets,
+                       const std::string& base, const std::string& command, int few, int many,
+                       double bar) {
+  std::string out;
+  const auto find = [&](int clients, int pipeline) -> const Row* {
+    for (const Row& row : rows) {
+      const Load& load = row.load;
+      if (load.command == command && load.value_bytes == 64 && load.clients == clients &&
+          load.pipeline == pipeline) {
+        return &row;
+      }
+    }
+    return nullptr;
+  };
+  const auto word = [bar](double loss) { return loss < bar ? "met" : "**not met**"; };
+  for (const int pipeline : {1, 32}) {
+    const Row* a = find(few, pipeline);
+    const Row* b = find(many, pipeline);
+    if (a == nullptr || b == nullptr) continue;
+    const double of_base = b->by_target.at(base).per_second / a->by_target.at(base).per_second;
+    for (const Target& target : targets) {
+      const double before = a->by_target.at(target.name).per_second;
+      const double after = b->by_target.at(target.name).per_second;
+      const double loss = 100 * (1 - after / before);
+      const double beyond = 100 * (1 - after / before / of_base);
+      const bool is_base = target.name == base;
+      char buf[256];
+      std::snprintf(buf, sizeof(buf), "| %s | %d | %s | %.0f | %.0f | %.1f | %s | %.1f | %s |\n",
+                    to_upper(command).c_str(), pipeline, target.name.c_str(), before, after, loss,
+                    is_base ? "" : word(loss), beyond, is_base ? "" : word(beyond));
+      out += buf;
+    }
+  }
+  if (out.empty()) return out;
+  char head[300];
+  std::snprintf(head, sizeof(head),
+                "| command | pipeline | target | requests/s, %d clients | %d clients | loss %% "
+                "(bar %.0f) | | "
+                "loss beyond %s's %% (bar %.0f) | |\n| --- | --- | --- | --- | --- | --- | --- | "
+                "--- | --- |\n",
+                few, many, bar, base.c_str(), bar);
+  return head + out;
 }
 
 }  // namespace sf::bench

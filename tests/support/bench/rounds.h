@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace sf::bench {
 struct Target {
   std::string name;
   int port = 0;
-  const Child* process = nullptr;  // whose CPU is counted
+  const Child* process = nullptr;  // whose CPU is counted; null: somebody else's, 0 is shown
 };
 
 struct Load {
@@ -47,6 +48,14 @@ Result<std::vector<Row>> run_rounds(const std::vector<Load>& loads,
 // Ratios are to the target `base`; `reference` may add a second column of CPU ratios.
 std::string table_text(const std::vector<Row>& rows, const std::vector<Target>& targets,
                        const std::string& base, const std::string& reference);
+nlohmann::json json_of(const std::vector<Row>& rows);
 std::string json_text(const std::vector<Row>& rows);
+
+// What each target loses of its requests/s from `few` to `many` clients, with `command` and 64
+// bytes, at each pipeline that was measured with both; in % of its own, and of what is left when
+// the loss of `base` is taken out. "" if there is none.
+std::string loss_table(const std::vector<Row>& rows, const std::vector<Target>& targets,
+                       const std::string& base, const std::string& command, int few, int many,
+                       double bar);
 
 }  // namespace sf::bench

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "migrator/permit_loop.h"
 #include "migrator/steps.h"
@@ -12,6 +11,7 @@ constexpr int kRoundsWithout =
 constexpr int kFirstPermitMs = 75'000;  // a dashboard may take 60 s over one slow proxy
 constexpr int kSettlePollMs = 200;
 constexpr int kBetweenTriesMs = 500;
+constexpr int kAnswerMs = 20'000;  // the shim answers within 10 s, decided or not
 
 struct Tally {
   SlotSet switched;  // new or final
@@ -54,25 +54,18 @@ SlotSet first_of(const SlotSet& slots, int count) {
   return batch;
 }
 
-// The most a batch may take: each unit at its bound, and the idle time that pacing puts between
-// them.
-int batch_timeout_ms(const MovePlan& plan, int units) {
-  const int64_t each = plan.max_pause_ms + plan.max_pause_ms * 100 / plan.hold_share_percent;
-  return static_cast<int>(std::min<int64_t>(30 * 60'000, 10'000 + each * units));
-}
-
 // What one SHIM CUTOVER came to, as text for the journal; the units that were not switched in
 // `*why`.
 Status switch_batch(MoveContext& context, const SlotSet& batch, std::string* why) {
-  const int units = context.plan.unit == CutUnit::kPlan ? 1 : batch.size();
   return context.effect(
       step_text(Step::kCutOver), cat("SHIM CUTOVER ", batch.text()), [&]() -> Status {
-        const auto results = context.shim.cutover(batch, context.plan.max_pause_ms, context.lock,
-                                                  batch_timeout_ms(context.plan, units));
+        const auto results =
+            context.shim.cutover(batch, context.plan.max_pause_ms, context.lock, kAnswerMs);
         if (!results) return results.status();
         for (const ShimUnit& unit : *results) {
           if (unit.state == "new" || unit.state == "final") continue;
-          *why = cat("slots ", unit.slots.text(), " stayed ", unit.state, ": ", unit.text);
+          // Undecided ones go on in the shim: asking again waits for them.
+          *why = cat("slots ", unit.slots.text(), " are ", unit.state, ": ", unit.text);
         }
         return why->empty() ? Status::ok() : Status::unavailable(*why);
       });

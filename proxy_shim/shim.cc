@@ -58,6 +58,9 @@ std::string changes_between(const MovePlan& before, const MovePlan& now) {
   if (before.hold_share_percent != now.hold_share_percent) {
     say(cat("hold_share_percent ", before.hold_share_percent, " -> ", now.hold_share_percent));
   }
+  if (before.units_in_flight != now.units_in_flight) {
+    say(cat("units_in_flight ", before.units_in_flight, " -> ", now.units_in_flight));
+  }
   return out.empty() ? "nothing that matters here; everything was judged anew" : out;
 }
 

@@ -255,6 +255,7 @@ Result<MovePlan> read_plan(const Json& json) {
                "unit",
                "max_pause_ms",
                "hold_share_percent",
+               "units_in_flight",
                "handback",
                "soak_seconds",
                "ask",
@@ -293,6 +294,7 @@ Result<MovePlan> read_plan(const Json& json) {
   if (!words) return words;
   reader.number("max_pause_ms", &plan.max_pause_ms, false);
   reader.number("hold_share_percent", &plan.hold_share_percent, false);
+  reader.number("units_in_flight", &plan.units_in_flight, false);
   reader.number("soak_seconds", &plan.soak_seconds, false);
   reader.text("reads", &plan.reads, false);
   reader.number("compare_percent", &plan.compare_percent, false);
@@ -369,6 +371,9 @@ Status MovePlan::check() const {
   if (hold_share_percent < 1 || hold_share_percent > 100) {
     return bad_key("hold_share_percent", "must be 1 to 100");
   }
+  if (units_in_flight < 1 || units_in_flight > 8) {
+    return bad_key("units_in_flight", "must be 1 to 8");
+  }
   if (soak_seconds < 0 || soak_seconds > kMaxSoakSeconds) {
     return bad_key("soak_seconds", "must be 0 to 604800");
   }
@@ -421,6 +426,7 @@ std::string MovePlan::to_json() const {
             {"verify", verify},
             {"cleanup", cleanup}};
   const MovePlan usual;  // what a plan need not say
+  if (units_in_flight != usual.units_in_flight) json["units_in_flight"] = units_in_flight;
   if (reads != usual.reads) json["reads"] = reads;
   if (compare_percent != usual.compare_percent) json["compare_percent"] = compare_percent;
   if (guard != usual.guard) json["guard"] = guard;

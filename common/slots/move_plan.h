@@ -61,6 +61,7 @@ struct MovePlan {
   CutUnit unit = CutUnit::kSlot;  // kSlot for node and pika-sharding, else kPlan
   int64_t max_pause_ms = 500;     // 1..60000, of one unit
   int hold_share_percent = 5;     // 1..100, of the time, of each slot's writes
+  int units_in_flight = 1;        // 1..8: units held at the same time, where the kind allows it
   HandbackWay handback = HandbackWay::kAssign;
   int64_t soak_seconds = 5;      // 0..604800
   std::string reads = "owner";   // owner, new-then-old, compare: what the shim does with reads

@@ -39,8 +39,10 @@ const std::vector<AdminCommands::Entry>& AdminCommands::table() {
       {"PERMIT", "PERMIT <slots> -- every proxy was read back as sending them here; lasts 10 s", 2,
        2, false, &AdminCommands::permit},
       {"CUTOVER",
-       "CUTOVER <slots> [MAXPAUSE ms] -- switch them to the new side; answers when decided", 2, 4,
-       true, &AdminCommands::cutover},
+       "CUTOVER <slots> [MAXPAUSE ms] -- switch them to the new side; answers when decided, or "
+       "after "
+       "10 s with the state so far",
+       2, 4, true, &AdminCommands::cutover},
       {"ABORT", "ABORT <slots> -- take back what is not committed, drop what is queued", 2, 2, true,
        &AdminCommands::abort},
       {"AUTO", "AUTO ON|OFF <slots> -- switch each unit by itself once its lag is small and steady",

@@ -162,6 +162,9 @@ class BackendDriver {
   // Lag larger than this says that the bound will be missed.
   virtual int64_t lag_limit() const = 0;
   virtual bool lag_in_bytes() const { return true; }
+  // Attempts at different slots may run side by side, each with a driver of its own (ADR 0019): no
+  // call and no proof of one touches what another one sets.
+  virtual bool side_by_side() const { return false; }
 };
 
 // Asks both servers what they are and makes the driver for that kind. Refused, with a sentence, if

@@ -14,12 +14,26 @@ constexpr int64_t kDebtPassMs = 1'000;   // of one round over what is owed
 constexpr int64_t kDebtGapMsMin = 200;
 constexpr int64_t kDebtGapMsMax = 5'000;
 constexpr int64_t kIdleLookMs = 1'000;
-constexpr int kSteadySamples = 2;  // small lags in a row before the automatic mode starts
+constexpr int64_t kTurnSliceUs = 20'000;  // between looks at the interrupts while waiting
+constexpr int kSteadySamples = 2;         // small lags in a row before the automatic mode starts
 
 }  // namespace
 
-CutoverRunner::CutoverRunner(const RunPorts& ports, RunnerOptions options)
-    : ports_(ports), options_(std::move(options)) {}
+CutoverRunner::CutoverRunner(const RunPorts& ports, RunnerOptions options,
+                             const std::vector<BackendDriver*>& more)
+    : ports_(ports),
+      options_(std::move(options)),
+      answers_(
+          ports.clock, options_.answer_ms,
+          [board = ports.board](const SlotSet& unit) { return board->row(unit.first()).phase; }),
+      turns_(options_.pacing) {
+  lanes_.push_back(std::make_unique<Lane>(this, ports));
+  for (BackendDriver* driver : more) {
+    RunPorts own = ports;
+    own.driver = driver;
+    lanes_.push_back(std::make_unique<Lane>(this, own));
+  }
+}
 
 CutoverRunner::~CutoverRunner() {
   stop();
@@ -27,6 +41,7 @@ CutoverRunner::~CutoverRunner() {
 
 void CutoverRunner::owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch) {
   machine_of(unit).owe(debts, epoch);
+  std::lock_guard guard(mutex_);
   debt_gap_ms_ = kDebtGapMsMin;
   debts_due_us_ = ports_.clock->mono_us();
 }
@@ -36,7 +51,8 @@ void CutoverRunner::start() {
     std::lock_guard guard(mutex_);
     stopping_ = false;
   }
-  thread_ = std::thread([this] { loop(); });
+  answers_.start();
+  for (auto& lane : lanes_) lane->thread = std::thread([this, own = lane.get()] { loop(*own); });
 }
 
 void CutoverRunner::stop() {
@@ -44,20 +60,66 @@ void CutoverRunner::stop() {
     std::lock_guard guard(mutex_);
     if (stopping_) return;
     stopping_ = true;
-    if (!running_.empty()) interrupts_.set("the shim stops, or takes a changed plan over");
+    for (auto& lane : lanes_) {
+      if (!lane->running.empty()) {
+        lane->interrupts.set("the shim stops, or takes a changed plan over");
+      }
+    }
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (auto& lane : lanes_) {
+    if (lane->thread.joinable()) lane->thread.join();
+  }
+  std::deque<Job> rest;
+  {
+    std::lock_guard guard(mutex_);
+    rest.swap(queue_);
+  }
+  for (const Job& left : rest) {
+    const SlotPhase phase = ports_.board->row(left.slots.first()).phase;
+    answer(left, {left.slots, phase, 0, 0, "not begun: the shim is being stopped"});
+  }
+  answers_.stop();
 }
 
 void CutoverRunner::interrupt(const std::string& why) {
   std::lock_guard guard(mutex_);
-  if (!running_.empty()) interrupts_.set(why);
+  for (auto& lane : lanes_) {
+    if (!lane->running.empty()) lane->interrupts.set(why);
+  }
+  changed_.notify_all();
 }
 
 void CutoverRunner::wake() {
   changed_.notify_all();
 }
+
+// ---- turns to hold
+
+bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_t* gap_us) {
+  std::unique_lock lock(runner->mutex_);
+  const Clock& clock = *ports.clock;
+  for (;;) {
+    if (gave_up()) return false;
+    const int64_t wait_us = runner->turns_.wait_us(clock.mono_us());
+    if (wait_us == 0) break;
+    const int64_t slice_us = wait_us == HoldTurns::kNotYet ? kTurnSliceUs : wait_us;
+    runner->changed_.wait_for(lock, std::chrono::microseconds(std::min(slice_us, kTurnSliceUs)));
+  }
+  *gap_us = runner->turns_.begin(clock.mono_us(), ready_us);
+  return true;
+}
+
+void CutoverRunner::Lane::end_turn() {
+  {
+    std::lock_guard guard(runner->mutex_);
+    runner->turns_.end(ports.clock->mono_us());
+    inside = false;
+  }
+  runner->changed_.notify_all();
+}
+
+// ---- requests
 
 std::vector<SlotSet> CutoverRunner::units_of(const SlotSet& slots) const {
   if (ports_.plan->unit == CutUnit::kPlan) return {slots};
@@ -87,14 +149,22 @@ Status CutoverRunner::cutover(const SlotSet& slots, int64_t max_pause_ms, Done d
   if (!status) return status;
   std::string why_not;
   if (!ports_.permits->valid(slots, &why_not)) return Status::refused(why_not);
+  const int64_t bound_ms = max_pause_ms > 0 ? max_pause_ms : options_.max_pause_ms;
   std::lock_guard guard(mutex_);
   if (stopping_) return Status::refused("the shim is being stopped");
-  auto request = std::make_shared<Request>();
-  request->done = std::move(done);
-  for (const SlotSet& unit : units_of(slots)) {
-    ++request->left;
-    queue_.push_back(
-        {unit, max_pause_ms > 0 ? max_pause_ms : options_.max_pause_ms, 0, 0, request});
+  const std::vector<SlotSet> units = units_of(slots);
+  const uint64_t request = answers_.ask(units, std::move(done));
+  for (const SlotSet& unit : units) {
+    const auto queued = std::find_if(queue_.begin(), queue_.end(),
+                                     [&](const Job& job) { return job.slots == unit; });
+    if (queued == queue_.end()) {
+      queue_.push_back({unit, bound_ms, 0, ports_.clock->mono_us(), {request}});
+      continue;
+    }
+    // Asked for again while it is tried: this one's bound and patience count from here on.
+    queued->max_pause_ms = bound_ms;
+    queued->attempts = 0;
+    queued->requests.push_back(request);
   }
   changed_.notify_all();
   return Status::ok();
@@ -104,7 +174,9 @@ void CutoverRunner::abort(const SlotSet& slots) {
   std::vector<Job> dropped;
   {
     std::lock_guard guard(mutex_);
-    if (running_.intersects(slots)) interrupts_.set("aborted by the operator");
+    for (auto& lane : lanes_) {
+      if (lane->running.intersects(slots)) lane->interrupts.set("aborted by the operator");
+    }
     for (auto it = queue_.begin(); it != queue_.end();) {
       if (it->slots.intersects(slots)) {
         dropped.push_back(std::move(*it));
@@ -114,7 +186,8 @@ void CutoverRunner::abort(const SlotSet& slots) {
       }
     }
   }
-  for (Job& job : dropped) {
+  changed_.notify_all();
+  for (const Job& job : dropped) {
     const SlotPhase phase = ports_.board->row(job.slots.first()).phase;
     answer(job, {job.slots, phase, 0, 0, "aborted by the operator before it began"});
   }
@@ -131,6 +204,7 @@ Status CutoverRunner::set_auto(const SlotSet& slots, bool on) {
 }
 
 CutoverMachine& CutoverRunner::machine_of(const SlotSet& unit) {
+  std::lock_guard guard(mutex_);
   std::unique_ptr<CutoverMachine>& machine = machines_[unit.first()];
   if (!machine) {
     machine = std::make_unique<CutoverMachine>(ports_.driver->traits(),
@@ -145,24 +219,38 @@ bool CutoverRunner::sleep_until(std::unique_lock<std::mutex>& lock, int64_t us) 
   return !stopping_;
 }
 
+// ---- a lane
+
+SlotSet CutoverRunner::busy_locked() const {
+  SlotSet out;
+  for (const auto& lane : lanes_) {
+    out.add(lane->running);
+    out.add(lane->paying);
+  }
+  return out;
+}
+
 // Waits for the first job that is due; false when stopping. Debts are paid in between.
-bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Job* job) {
+bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job* job) {
   while (!stopping_) {
     const int64_t now = ports_.clock->mono_us();
-    if (debts_due_us_ != 0 && debts_due_us_ <= now) {
-      lock.unlock();
-      pay_debts();
-      lock.lock();
+    if (debts_due_us_ != 0 && debts_due_us_ <= now && !paying_) {
+      pay_debts(lock, lane);
       continue;
     }
     queue_automatic_locked();
     int64_t due = now + kIdleLookMs * 1000;
-    if (debts_due_us_ != 0) due = std::min(due, debts_due_us_);
-    for (auto it = queue_.begin(); it != queue_.end(); ++it) {
+    if (debts_due_us_ != 0 && !paying_) due = std::min(due, debts_due_us_);
+    const SlotSet busy = busy_locked();
+    for (auto it = queue_.begin(); it != queue_.end() && turns_.may_prepare(); ++it) {
+      if (busy.intersects(it->slots)) continue;
       if (it->not_before_us <= now) {
         *job = std::move(*it);
         queue_.erase(it);
-        running_ = job->slots;
+        lane.running = job->slots;
+        lane.ready_us = job->not_before_us;
+        lane.inside = true;
+        turns_.prepare();
         return true;
       }
       due = std::min(due, it->not_before_us);
@@ -175,6 +263,7 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Job* job) {
 void CutoverRunner::queue_automatic_locked() {
   const SlotSet wanted = ports_.board->automatic();
   if (wanted.empty()) return;
+  const SlotSet busy = busy_locked();
   for (const SlotSet& unit : units_of(wanted)) {
     const SlotRow row = ports_.board->row(unit.first());
     std::string why_not;
@@ -187,69 +276,106 @@ void CutoverRunner::queue_automatic_locked() {
       continue;
     }
     if (!ports_.permits->valid(unit, &why_not)) continue;
-    const bool queued = std::any_of(queue_.begin(), queue_.end(),
+    const bool queued = busy.intersects(unit) ||
+                        std::any_of(queue_.begin(), queue_.end(),
                                     [&](const Job& job) { return job.slots.intersects(unit); });
-    if (!queued) queue_.push_back({unit, options_.max_pause_ms, 0, 0, nullptr});
+    if (!queued) {
+      queue_.push_back({unit, options_.max_pause_ms, 0, ports_.clock->mono_us(), {}});
+    }
   }
 }
 
-bool CutoverRunner::is_stopping() {
-  std::lock_guard guard(mutex_);
-  return stopping_;
+void CutoverRunner::owe_later_locked() {
+  const int64_t due = ports_.clock->mono_us() + debt_gap_ms_ * 1000;
+  if (debts_due_us_ == 0 || due < debts_due_us_) debts_due_us_ = due;
 }
 
-void CutoverRunner::pay_debts() {
+// With the lock held at its begin and end. One unit after the other is taken from the others.
+void CutoverRunner::pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane) {
+  paying_ = true;
+  debts_due_us_ = 0;
+  std::vector<int> firsts;
+  for (const auto& [first, machine] : machines_) firsts.push_back(first);
   bool left = false;
+  bool passed_over = false;  // another lane has it, and may leave a debt as it was
   const int64_t enough = ports_.clock->mono_us() + kDebtPassMs * 1000;
-  for (auto& [first, machine] : machines_) {
+  for (const int first : firsts) {
     // Servers that do not answer must not hold up the queue, nor a stop.
-    if (left && (ports_.clock->mono_us() > enough || is_stopping())) break;
-    if (ports_.board->row(first).phase == SlotPhase::kFinal) machine->forgive_link();
-    if (!machine->owes()) continue;
+    if (left && (ports_.clock->mono_us() > enough || stopping_)) break;
     const SlotSet slots =
         ports_.plan->unit == CutUnit::kPlan ? ports_.plan->slots : SlotSet::of(first);
-    UnitRun run(ports_, &interrupts_, machine.get(), slots, options_.max_pause_ms);
+    if (busy_locked().intersects(slots)) {
+      passed_over = true;
+      continue;
+    }
+    CutoverMachine* machine = machines_[first].get();
+    if (ports_.board->row(first).phase == SlotPhase::kFinal) machine->forgive_link();
+    if (!machine->owes()) continue;
+    lane.paying = slots;
+    lock.unlock();
+    UnitRun run(lane.ports, &lane.interrupts, machine, slots, options_.max_pause_ms);
     if (!run.retry()) left = true;
+    lock.lock();
+    lane.paying = {};
   }
+  paying_ = false;
   debt_gap_ms_ = std::clamp(debt_gap_ms_ * 2, kDebtGapMsMin, kDebtGapMsMax);
-  debts_due_us_ = left ? ports_.clock->mono_us() + debt_gap_ms_ * 1000 : 0;
+  if (left || passed_over) owe_later_locked();
+  changed_.notify_all();
 }
 
-void CutoverRunner::loop() {
+void CutoverRunner::loop(Lane& lane) {
   std::unique_lock lock(mutex_);
   Job job;
-  while (take_job(lock, &job)) {
+  while (take_job(lock, lane, &job)) {
     lock.unlock();
     UnitResult result{job.slots, SlotPhase::kOld, 0, 0, ""};
-    const Verdict verdict = run_job(job, &result);
+    const Verdict verdict = run_job(lane, job, &result);
+    finish_job(lane, std::move(job), verdict, std::move(result));
     lock.lock();
-    running_ = {};
-    (void)interrupts_.take();
-    if (verdict == Verdict::kAgain && !stopping_) {
+  }
+}
+
+void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult result) {
+  bool again = verdict == Verdict::kAgain;
+  {
+    std::lock_guard guard(mutex_);
+    lane.running = {};
+    (void)lane.interrupts.take();
+    if (lane.inside) turns_.withdraw();
+    lane.inside = false;
+    again = again && !stopping_;
+    if (again) {
+      for (const uint64_t request : job.requests) {
+        answers_.tried(request, job.slots, job.attempts, result.text);
+      }
       const int64_t wait_ms =
           options_.back_off_ms * std::min(1 << std::min(job.attempts - 1, 5), 40);
       job.not_before_us = ports_.clock->mono_us() + wait_ms * 1000;
-      queue_.push_back(std::move(job));
-    } else {
-      lock.unlock();
-      answer(job, std::move(result));
-      lock.lock();
+      queue_again_locked(std::move(job));
     }
   }
-  std::deque<Job> rest = std::move(queue_);
-  queue_.clear();
-  lock.unlock();
-  for (Job& left : rest) {
-    const SlotPhase phase = ports_.board->row(left.slots.first()).phase;
-    answer(left, {left.slots, phase, 0, 0, "not begun: the shim is being stopped"});
-  }
+  changed_.notify_all();
+  if (!again) answer(job, result);
 }
 
-bool CutoverRunner::may_start(const Job& job, CutoverMachine& machine, std::string* why_not,
-                              bool* hopeless) {
+// Asked for again while it ran: one job for both.
+void CutoverRunner::queue_again_locked(Job job) {
+  for (Job& queued : queue_) {
+    if (!(queued.slots == job.slots)) continue;
+    queued.requests.insert(queued.requests.end(), job.requests.begin(), job.requests.end());
+    queued.not_before_us = job.not_before_us;
+    return;
+  }
+  queue_.push_back(std::move(job));
+}
+
+bool CutoverRunner::may_start(Lane& lane, const Job& job, CutoverMachine& machine,
+                              std::string* why_not, bool* hopeless) {
   *hopeless = false;
+  BackendDriver& driver = *lane.ports.driver;
   if (machine.owes()) {
-    UnitRun run(ports_, &interrupts_, &machine, job.slots, job.max_pause_ms);
+    UnitRun run(lane.ports, &lane.interrupts, &machine, job.slots, job.max_pause_ms);
     if (!run.retry()) {
       *why_not = cat("an earlier attempt is not yet taken back: ", machine.debt());
       return false;
@@ -271,7 +397,7 @@ bool CutoverRunner::may_start(const Job& job, CutoverMachine& machine, std::stri
     *hopeless = true;
     return false;
   }
-  const SyncState sync = ports_.driver->sync_state(job.slots, kForecastMs);
+  const SyncState sync = driver.sync_state(job.slots, kForecastMs);
   if (!sync.following) {
     *why_not = cat("not in sync: ", sync.text);
     return false;
@@ -279,12 +405,12 @@ bool CutoverRunner::may_start(const Job& job, CutoverMachine& machine, std::stri
   if (sync.lag >= 0) {
     ports_.board->add_lag(job.slots, {ports_.clock->mono_us(), sync.lag, sync.applied});
   }
-  *why_not = why_too_late(ports_.board->forecast(job.slots), job.max_pause_ms,
-                          ports_.driver->lag_limit(), sync.queue_ms, ports_.driver->lag_in_bytes());
+  *why_not = why_too_late(ports_.board->forecast(job.slots), job.max_pause_ms, driver.lag_limit(),
+                          sync.queue_ms, driver.lag_in_bytes());
   return why_not->empty();
 }
 
-CutoverRunner::Verdict CutoverRunner::run_job(Job& job, UnitResult* result) {
+CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* result) {
   ++job.attempts;
   result->phase = ports_.board->row(job.slots.first()).phase;
   if (result->phase != SlotPhase::kOld) {
@@ -294,50 +420,28 @@ CutoverRunner::Verdict CutoverRunner::run_job(Job& job, UnitResult* result) {
   }
   CutoverMachine& machine = machine_of(job.slots);
   bool hopeless = false;
-  if (!may_start(job, machine, &result->text, &hopeless)) {
+  if (!may_start(lane, job, machine, &result->text, &hopeless)) {
     ports_.board->set_text(job.slots, cat("not started: ", result->text));
     return hopeless || job.attempts >= options_.attempts_max ? Verdict::kDone : Verdict::kAgain;
   }
-  UnitRun run(ports_, &interrupts_, &machine, job.slots, job.max_pause_ms);
-  run.attempt(ports_.store->epoch() + 1);
+  UnitRun run(lane.ports, &lane.interrupts, &machine, job.slots, job.max_pause_ms);
+  run.attempt(ports_.store->reserve_epoch(), &lane);
   result->phase = machine.phase();
   result->pause_us = run.pause_us();
   result->held = run.held();
   result->text = run.text();
-  if (machine.owes() && debts_due_us_ == 0) {
+  if (machine.owes()) {
+    std::lock_guard guard(mutex_);
     debt_gap_ms_ = kDebtGapMsMin;
-    debts_due_us_ = ports_.clock->mono_us() + debt_gap_ms_ * 1000;
+    owe_later_locked();
   }
-  pace(run.let_go_us(), run.hold_us());
   const bool again = machine.phase() == SlotPhase::kOld && job.attempts < options_.attempts_max &&
                      machine.reason() != "aborted by the operator";
   return again ? Verdict::kAgain : Verdict::kDone;
 }
 
-void CutoverRunner::answer(Job& job, UnitResult result) {
-  if (!job.request) return;
-  Request& request = *job.request;
-  std::vector<UnitResult> all;
-  {
-    std::lock_guard guard(mutex_);
-    request.results.push_back(std::move(result));
-    if (--request.left > 0) return;
-    all = std::move(request.results);
-  }
-  std::sort(all.begin(), all.end(), [](const UnitResult& a, const UnitResult& b) {
-    return a.slots.first() < b.slots.first();
-  });
-  request.done(std::move(all));
-}
-
-// A held slot stalls every slot behind it on a proxy's connection, so the next unit waits until the
-// share of held time is small again, within the gap that the whole move can afford.
-void CutoverRunner::pace(int64_t let_go_us, int64_t hold_us) {
-  const int64_t share = std::clamp(options_.hold_share_percent, 1, 100);
-  const int64_t gap_us = std::min(hold_us * (100 - share) / share, options_.idle_gap_ms_max * 1000);
-  const int64_t until = let_go_us + gap_us;
-  std::unique_lock lock(mutex_);
-  while (!stopping_ && ports_.clock->mono_us() < until) sleep_until(lock, until);
+void CutoverRunner::answer(const Job& job, const UnitResult& result) {
+  for (const uint64_t request : job.requests) answers_.decide(request, result);
 }
 
 }  // namespace sf

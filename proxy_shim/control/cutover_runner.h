@@ -1,5 +1,7 @@
-// Walks the units one after the other on a control thread: queue, forecast, retries with back-off,
-// pacing, the automatic mode, and what is owed from earlier attempts (DESIGN 6.2).
+// Walks the units on a few control threads, its lanes: queue, forecast, retries with back-off,
+// turns to hold, the automatic mode, and what is owed from earlier attempts (DESIGN 6.2, ADR 0019).
+// While one unit is released, linked and marked, the next is prepared; units hold at the same time
+// only if the plan says so. A lane has its own driver; a unit is in one lane at a time.
 //
 // Public methods: any thread.
 #pragma once
@@ -15,47 +17,46 @@
 #include <thread>
 #include <vector>
 
+#include "proxy_shim/control/cutover_answers.h"
+#include "proxy_shim/control/hold_turns.h"
 #include "proxy_shim/control/unit_run.h"
 
 namespace sf {
 
-struct UnitResult {
-  SlotSet slots;
-  SlotPhase phase = SlotPhase::kOld;
-  int64_t pause_us = 0;
-  int64_t held = 0;
-  std::string text;
-};
-
 struct RunnerOptions {
   int64_t max_pause_ms = 500;
-  int hold_share_percent = 5;
-  int64_t idle_gap_ms_max = 40;  // pacing waits no longer; the next unit's preparation comes on top
-  int attempts_max = 6;          // of one unit in one request
-  int64_t back_off_ms = 50;      // doubled each time, at most 40 times as long
-  std::string state_dir;         // where the owner record goes: no attempt without room for it
+  HoldPacing pacing;
+  int attempts_max = 6;        // of one unit in one request
+  int64_t back_off_ms = 50;    // doubled each time, at most 40 times as long
+  int64_t answer_ms = 10'000;  // a request is answered by then, whatever its units do
+  std::string state_dir;       // where the owner record goes: no attempt without room for it
 };
 
 class CutoverRunner {
  public:
-  using Done = std::function<void(std::vector<UnitResult>)>;
+  using Done = CutoverAnswers::Done;
 
-  CutoverRunner(const RunPorts& ports, RunnerOptions options);
+  // One lane works with `ports.driver`, one more with each of `more`; they outlive the runner.
+  CutoverRunner(const RunPorts& ports, RunnerOptions options,
+                const std::vector<BackendDriver*>& more = {});
   ~CutoverRunner();
+  // How many lanes a pair of this kind can use: its servers take slots one by one, and a fence or
+  // an end is of one slot alone.
+  static int lanes_for(const HoldPacing& pacing) { return pacing.at_once + 2; }
 
   // Before start(): what the start-up left owed for a unit.
   void owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch);
   void start();  // after stop() again, too
-  // Takes a running attempt back if that is still possible, and ends the thread. Queued units are
+  // Takes running attempts back if that is still possible, and ends the threads. Queued units are
   // answered as not started.
   void stop();
 
-  // `done` is called on the runner's thread when every unit is decided. Refused if the slots are
-  // not whole units of the plan. max_pause_ms 0: the plan's.
+  // `done` is called when every unit is decided or the time is over, on a thread of the runner's.
+  // Refused if the slots are not whole units of the plan. max_pause_ms 0: the plan's.
   Status cutover(const SlotSet& slots, int64_t max_pause_ms, Done done);
   void abort(const SlotSet& slots);
   Status set_auto(const SlotSet& slots, bool on);
-  // Takes the running attempt back, if it can be: a hold overflowed, a backend changed.
+  // Takes the running attempts back, if they can be: a hold overflowed, a backend changed.
   void interrupt(const std::string& why);
   // The monitor has new lags: the automatic mode looks at them.
   void wake();
@@ -63,47 +64,60 @@ class CutoverRunner {
   std::vector<SlotSet> units_of(const SlotSet& slots) const;
 
  private:
-  struct Request {
-    std::vector<UnitResult> results;
-    size_t left = 0;
-    Done done;
-  };
   struct Job {
     SlotSet slots;
     int64_t max_pause_ms = 0;
     int attempts = 0;
-    int64_t not_before_us = 0;
-    std::shared_ptr<Request> request;  // null: the automatic mode's
+    int64_t not_before_us = 0;       // since when it is there to be begun
+    std::vector<uint64_t> requests;  // none: the automatic mode's
+  };
+  struct Lane : HoldGate {
+    Lane(CutoverRunner* owner, const RunPorts& own) : runner(owner), ports(own) {}
+    bool take_turn(const std::function<bool()>& gave_up, int64_t* gap_us) override;
+    void end_turn() override;
+
+    CutoverRunner* const runner;
+    const RunPorts ports;  // its own driver
+    InterruptBox interrupts;
+    // Guarded by mutex_:
+    SlotSet running;       // the job's
+    SlotSet paying;        // whose debts it pays
+    bool inside = false;   // counted by turns_
+    int64_t ready_us = 0;  // since when its job is there to be begun
+    std::thread thread;
   };
   enum class Verdict { kDone, kAgain };
 
-  void loop();
-  bool take_job(std::unique_lock<std::mutex>& lock, Job* job);
+  void loop(Lane& lane);
+  bool take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job* job);
   void queue_automatic_locked();
-  bool is_stopping();
-  void pay_debts();
-  Verdict run_job(Job& job, UnitResult* result);
-  bool may_start(const Job& job, CutoverMachine& machine, std::string* why_not, bool* hopeless);
-  void answer(Job& job, UnitResult result);
-  void pace(int64_t let_go_us, int64_t hold_us);
+  void queue_again_locked(Job job);
+  void finish_job(Lane& lane, Job job, Verdict verdict, UnitResult result);
+  SlotSet busy_locked() const;
+  void pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane);
+  void owe_later_locked();
+  Verdict run_job(Lane& lane, Job& job, UnitResult* result);
+  bool may_start(Lane& lane, const Job& job, CutoverMachine& machine, std::string* why_not,
+                 bool* hopeless);
+  void answer(const Job& job, const UnitResult& result);
   CutoverMachine& machine_of(const SlotSet& unit);
   bool sleep_until(std::unique_lock<std::mutex>& lock, int64_t us);
   Status check_units(const SlotSet& slots) const;
 
   const RunPorts ports_;
   const RunnerOptions options_;
-  InterruptBox interrupts_;
-  std::map<int, std::unique_ptr<CutoverMachine>>
-      machines_;  // by first slot; runner's thread after start
-  int64_t debts_due_us_ = 0;
-  int64_t debt_gap_ms_ = 0;
+  CutoverAnswers answers_;
 
   std::mutex mutex_;  // everything below
   std::condition_variable changed_;
+  std::map<int, std::unique_ptr<CutoverMachine>> machines_;  // by first slot; used by one lane
+  HoldTurns turns_;
+  int64_t debts_due_us_ = 0;
+  int64_t debt_gap_ms_ = 0;
+  bool paying_ = false;  // one lane at a time
   std::deque<Job> queue_;
-  SlotSet running_;
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
 }  // namespace sf

@@ -95,6 +95,11 @@ std::string metrics_page(const ShimReport& report) {
   out.gauge_of("quantile", "1", seconds(pauses.pause_max_us));
   out.gauge("owner_record_sync_p99_seconds", "The synced write of the owner record, in the pause.",
             seconds(pauses.sync_p99_us));
+  out.family("idle_gap_seconds",
+             "How long nothing was held between two units although the second was there.");
+  out.gauge_of("quantile", "0.5", seconds(pauses.gap_p50_us));
+  out.gauge_of("quantile", "0.99", seconds(pauses.gap_p99_us));
+  out.gauge_of("quantile", "1", seconds(pauses.gap_max_us));
   int64_t behind = 0;
   int64_t unknown = 0;
   report.slots().for_each([&](int slot) {

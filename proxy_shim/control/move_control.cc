@@ -10,8 +10,15 @@ constexpr int kVerdictsTold = 5;  // in the log; all stand in SHIM SLOTS
 RunnerOptions runner_options(const MovePlan& plan, const std::string& state_dir) {
   RunnerOptions out;
   out.max_pause_ms = plan.max_pause_ms;
-  out.hold_share_percent = plan.hold_share_percent;
+  out.pacing.hold_share_percent = plan.hold_share_percent;
+  out.pacing.at_once = plan.units_in_flight;
   out.state_dir = state_dir;
+  return out;
+}
+
+std::vector<BackendDriver*> pointers(const std::vector<std::unique_ptr<BackendDriver>>& drivers) {
+  std::vector<BackendDriver*> out;
+  for (const auto& driver : drivers) out.push_back(driver.get());
   return out;
 }
 
@@ -23,22 +30,33 @@ Result<std::unique_ptr<MoveControl>> MoveControl::reach(MovePlan plan, const Con
   if (!driver) return driver.status();
   auto second = make_driver(plan, ports.store, ports.clock, "slotferry-shim-monitor", kConnectMs);
   if (!second) return second.status();
-  return std::unique_ptr<MoveControl>(
-      new MoveControl(std::move(plan), ports, std::move(*driver), std::move(*second)));
+  Drivers more;
+  const int lanes = (*driver)->side_by_side() && plan.unit == CutUnit::kSlot
+                        ? CutoverRunner::lanes_for(runner_options(plan, "").pacing)
+                        : 1;
+  for (int i = 1; i < lanes; ++i) {
+    auto another = make_driver(plan, ports.store, ports.clock, cat(name, "-", i), kConnectMs);
+    if (!another) return another.status();
+    more.push_back(std::move(*another));
+  }
+  return std::unique_ptr<MoveControl>(new MoveControl(std::move(plan), ports, std::move(*driver),
+                                                      std::move(more), std::move(*second)));
 }
 
 MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports,
-                         std::unique_ptr<BackendDriver> driver,
+                         std::unique_ptr<BackendDriver> driver, Drivers more,
                          std::unique_ptr<BackendDriver> for_monitor)
     : plan_(std::move(plan)),
       shared_(ports),
       driver_(std::move(driver)),
+      more_(std::move(more)),
       permits_(std::make_unique<Permits>(ports.clock)),
       board_(std::make_unique<SlotBoard>(plan_)),
       ports_{&plan_,         ports.store,   board_.get(),
              permits_.get(), driver_.get(), ports.plane,
              ports.stats,    ports.clock,   ports.log.tagged("cutover")},
-      runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir))),
+      runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir),
+                                              pointers(more_))),
       watch_(std::make_unique<GroupWatch>(
           plan_, board_.get(), ports.store,
           [this](const std::string& why) { runner_->interrupt(why); }, ports.log.tagged("groups"))),

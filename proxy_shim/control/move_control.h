@@ -31,7 +31,8 @@ struct ControlPorts {
 
 class MoveControl {
  public:
-  // Connects to both masters, twice: for cutovers and for the monitor. An error is one sentence.
+  // Connects to both masters: for each lane of the runner, and for the monitor. An error is one
+  // sentence.
   static Result<std::unique_ptr<MoveControl>> reach(MovePlan plan, const ControlPorts& ports);
   ~MoveControl();  // stops
 
@@ -57,13 +58,15 @@ class MoveControl {
   AdminCommands& commands() { return commands_; }
 
  private:
+  using Drivers = std::vector<std::unique_ptr<BackendDriver>>;
   MoveControl(MovePlan plan, const ControlPorts& ports, std::unique_ptr<BackendDriver> driver,
-              std::unique_ptr<BackendDriver> for_monitor);
+              Drivers more, std::unique_ptr<BackendDriver> for_monitor);
   void owe_debts();
 
   const MovePlan plan_;
   const ControlPorts shared_;
   const std::unique_ptr<BackendDriver> driver_;
+  const Drivers more_;  // of the runner's further lanes
   const std::unique_ptr<Permits> permits_;
   const std::unique_ptr<SlotBoard> board_;
   const RunPorts ports_;

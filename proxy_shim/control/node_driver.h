@@ -45,6 +45,7 @@ class NodeDriver : public BackendDriver {
   Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) override;
   int64_t lag_limit() const override { return 5'000; }
   bool lag_in_bytes() const override { return false; }
+  bool side_by_side() const override { return true; }
 
  private:
   using Reports = std::map<int, SlotReport>;

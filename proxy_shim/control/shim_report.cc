@@ -41,6 +41,8 @@ std::vector<ShimReport::Field> ShimReport::status() const {
       {"pause_p99_us", pauses.pause_p99_us},
       {"pause_max_us", pauses.pause_max_us},
       {"sync_p99_us", pauses.sync_p99_us},
+      {"gap_p99_us", pauses.gap_p99_us},
+      {"gap_max_us", pauses.gap_max_us},
       {"last_error", pauses.last_error},
   };
 }

@@ -5,6 +5,7 @@
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -347,11 +348,21 @@ uint64_t StateStore::epoch() const {
 
 Result<uint64_t> StateStore::next_epoch() {
   std::lock_guard guard(mutex_);
+  const uint64_t epoch = reserve_locked();
   rocksdb::WriteBatch batch;
-  batch.Put("e", Json{{"epoch", epoch_ + 1}}.dump());
+  batch.Put("e", Json{{"epoch", epoch}}.dump());
   Status status = write(batch, true, "");
   if (!status) return status;
-  return ++epoch_;
+  return epoch_ = epoch;
+}
+
+uint64_t StateStore::reserve_locked() {
+  return reserved_ = std::max(reserved_, epoch_) + 1;
+}
+
+uint64_t StateStore::reserve_epoch() {
+  std::lock_guard guard(mutex_);
+  return reserve_locked();
 }
 
 std::string StateStore::add_entry(rocksdb::WriteBatch& batch, const Json& entry) {
@@ -394,10 +405,13 @@ Status StateStore::record_intent(const SlotSet& slots, uint64_t epoch, const Jso
     changed[slot] = records_[slot];
     changed[slot].attempt = epoch;
   });
-  batch.Put("e", Json{{"epoch", epoch}}.dump());
+  // Attempts run side by side: one with a higher epoch may have been recorded already.
+  const uint64_t highest = std::max(epoch_, epoch);
+  reserved_ = std::max(reserved_, highest);
+  batch.Put("e", Json{{"epoch", highest}}.dump());
   const std::string line = add_entry(batch, entry);
   Status status = put_records(changed, batch, true, line);
-  if (status) epoch_ = epoch;
+  if (status) epoch_ = highest;
   return status;
 }
 

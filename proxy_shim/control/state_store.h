@@ -65,8 +65,11 @@ class StateStore : public DriverNotes {
   // Synced: the next epoch, never handed out before.
   Result<uint64_t> next_epoch();
 
-  // Synced: an attempt at `slots` with `epoch` (higher than epoch(), which it becomes) is about to
-  // begin; `entry` goes to the audit log.
+  // In memory only, never handed out before in this life: an attempt's, which record_intent() makes
+  // durable before any server hears of it.
+  uint64_t reserve_epoch();
+  // Synced: an attempt at `slots` with `epoch`, a reserved one, is about to begin; epoch() is at
+  // least that then. `entry` goes to the audit log.
   Status record_intent(const SlotSet& slots, uint64_t epoch, const nlohmann::json& entry);
   // Synced: THE commit point. An error means that it is unknown whether the record is written.
   Status commit_owner(const SlotSet& slots, const SlotRecord& record, const nlohmann::json& entry);
@@ -108,6 +111,7 @@ class StateStore : public DriverNotes {
   Status adopt_locked(const MovePlan& plan);
   Status open_audit_file();
   // All with mutex_ held.
+  uint64_t reserve_locked();
   std::string add_entry(rocksdb::WriteBatch& batch, const nlohmann::json& entry);
   Status write(rocksdb::WriteBatch& batch, bool sync, const std::string& audit_line);
   Status put_records(const std::map<int, SlotRecord>& changed, rocksdb::WriteBatch& batch,
@@ -119,7 +123,8 @@ class StateStore : public DriverNotes {
   std::unique_ptr<rocksdb::DB> db_;
   std::map<int, SlotRecord> records_;
   std::map<std::string, std::string> notes_;
-  uint64_t epoch_ = 0;
+  uint64_t epoch_ = 0;     // durable
+  uint64_t reserved_ = 0;  // handed out
   RunLock lock_;
   uint64_t next_entry_ = 1;
   std::function<void(uint64_t, const std::string&)> on_entry_;

@@ -90,8 +90,9 @@ UnitRun::UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine
       held_too_(ports.driver->traits().holds_stay ? ports.plan->stay : SlotSet{}),
       max_pause_ms_(max_pause_ms) {}
 
-void UnitRun::attempt(uint64_t epoch) {
+void UnitRun::attempt(uint64_t epoch, HoldGate* gate) {
   attempt_ = {slots_, epoch};
+  gate_ = gate;
   CutEvent start;
   start.type = CutEvent::Type::kStart;
   start.epoch = epoch;
@@ -213,8 +214,17 @@ CutEvent UnitRun::perform_setup(const CutAction& action, CutEvent event) {
   return event;
 }
 
+Status UnitRun::wait_for_turn() {
+  const bool mine = gate_->take_turn([this] { return !interrupt_reason().empty(); }, &gap_us_);
+  if (!mine) return Status::refused(interrupt_reason());
+  if (gap_us_ >= 0) ports_.stats->idle(gap_us_);
+  return Status::ok();
+}
+
 Status UnitRun::publish(SlotPhase phase) {
   if (phase == SlotPhase::kHold) {
+    const Status turn = wait_for_turn();
+    if (!turn) return turn;
     hold_start_us_ = ports_.clock->mono_us();
     deadline_us_ = hold_start_us_ + max_pause_ms_ * 1000;
   }
@@ -233,9 +243,9 @@ Status UnitRun::publish(SlotPhase phase) {
 
 void UnitRun::let_go() {
   if (hold_start_us_ == 0) return;
-  let_go_us_ = ports_.clock->mono_us();
-  hold_us_ = let_go_us_ - hold_start_us_;
+  hold_us_ = ports_.clock->mono_us() - hold_start_us_;
   hold_start_us_ = 0;
+  gate_->end_turn();
   SlotSet let_go = slots_;
   let_go.add(held_too_);
   const HoldReport report = ports_.plane->take_hold_report(let_go);
@@ -383,6 +393,7 @@ void UnitRun::finish(const CutAction& action) {
                        {"text", text_},
                        {"pause_us", pause_us_},
                        {"hold_us", hold_us_},
+                       {"gap_us", gap_us_},
                        {"sync_us", sync_us_},
                        {"held", held_}});
   const std::string line = cat("slots ", slots_.text(), " ", phase_name(action.phase), ": ", text_,

@@ -1,5 +1,5 @@
 // Performs one attempt at one unit: the machine's actions in order, against the data plane, the
-// driver and the store, within the bound. Runs on the runner's thread; interrupt() may be called
+// driver and the store, within the bound. Runs on a lane of the runner; interrupt() may be called
 // from any thread.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "common/ops/log.h"
 #include "proxy_shim/control/backend_driver.h"
 #include "proxy_shim/control/cutover_machine.h"
+#include "proxy_shim/control/hold_turns.h"
 #include "proxy_shim/control/pause_stats.h"
 #include "proxy_shim/control/permits.h"
 #include "proxy_shim/control/slot_board.h"
@@ -57,8 +58,8 @@ class UnitRun {
   UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine* machine, SlotSet slots,
           int64_t max_pause_ms);
 
-  // One attempt, to its end: NEW, OLD (taken back) or DOUBT.
-  void attempt(uint64_t epoch);
+  // One attempt, to its end: NEW, OLD (taken back) or DOUBT. Nothing is held before `gate` says so.
+  void attempt(uint64_t epoch, HoldGate* gate);
   // Tries again what the machine owes. True if nothing is owed any more.
   bool retry();
 
@@ -66,8 +67,6 @@ class UnitRun {
   const std::string& text() const { return text_; }
   int64_t pause_us() const { return pause_us_; }
   int64_t held() const { return held_; }
-  int64_t let_go_us() const { return let_go_us_; }  // when, by the clock; 0 if nothing was held
-  int64_t hold_us() const { return hold_us_; }      // from publishing HOLD to everything let go
 
  private:
   using Event = CutEvent;
@@ -77,6 +76,7 @@ class UnitRun {
   Event perform_proof(const CutAction& action, Event event);
   Event perform_switch(const CutAction& action, Event event);
   Event perform_after(const CutAction& action, Event event);
+  Status wait_for_turn();
   Status publish(SlotPhase phase);
   Event drain(InFlight what, Event event);
   Status begin_undo();
@@ -104,7 +104,8 @@ class UnitRun {
   int64_t pause_us_ = 0;
   int64_t held_ = 0;
   int64_t hold_us_ = 0;
-  int64_t let_go_us_ = 0;
+  int64_t gap_us_ = -1;  // HoldTurns::begin()
+  HoldGate* gate_ = nullptr;
   std::string pending_interrupt_;
   std::string text_;
 };

@@ -120,6 +120,11 @@ def test_I1_I2_node_123_slots_cut_over_under_writes():
         print("123 slots in %.1f s; pause us p50 %d p99 %d max %d, sync p99 %d, client max ms %.1f" % (
             took, status["pause_p50_us"], status["pause_p99_us"], status["pause_max_us"], status["sync_p99_us"],
             max(w.max_ms for w in load)))
+        gaps = sorted(line["gap_us"] for line in shim.audit() if line["what"] == "cutover done" and line["gap_us"] >= 0)
+        print("idle gap between units us p50 %d p99 %d max %d of %d; bar 50,000 on a quiet machine" % (
+            gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100], gaps[-1], len(gaps)))
+        assert len(gaps) > 100 and status["gap_max_us"] == gaps[-1]
+        assert gaps[len(gaps) // 2] < 200_000, "half of the gaps are long: %s" % gaps[-5:]
         # The old side refuses writes and reads of these slots, and follows the new side.
         with pytest.raises(redis.RedisError):
             connect(old.port).set(load[0].keys[0], 1)

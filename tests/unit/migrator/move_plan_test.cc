@@ -115,6 +115,7 @@ TEST_CASE("plan: M24 bad input is refused with the key's name") {
   CHECK(has(error_of([](Json& j) { j["handback"] = "never"; }), "handback"));
   CHECK(has(error_of([](Json& j) { j["max_pause_ms"] = 0; }), "max_pause_ms: must be 1 to 60000"));
   CHECK(has(error_of([](Json& j) { j["hold_share_percent"] = 101; }), "hold_share_percent"));
+  CHECK(has(error_of([](Json& j) { j["units_in_flight"] = 9; }), "units_in_flight"));
   CHECK(has(error_of([](Json& j) { j["ask"] = {"lunch"}; }), "'lunch' is no phase"));
   CHECK(has(error_of([](Json& j) { j["verify"] = "yes"; }), "verify: must be true or false"));
   CHECK(has(error_of([](Json& j) { j["sooak_seconds"] = 1; }), "sooak_seconds: is not a key"));

@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/ops/process.h"
 #include "proxy_shim/control/admin_commands.h"
@@ -18,7 +21,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 struct Rig {
-  explicit Rig(CutUnit unit = CutUnit::kSlot)
+  explicit Rig(CutUnit unit = CutUnit::kSlot, int at_once = 0, int64_t answer_ms = 60'000)
       : plan(test_plan(unit)), board(plan), permits(&clock) {
     auto opened = StateStore::open(dir.path(), plan, true, &clock);
     REQUIRE(opened.is_ok());
@@ -30,7 +33,12 @@ struct Rig {
     options.attempts_max = 2;
     options.back_off_ms = 5;
     options.state_dir = dir.path();
-    runner = std::make_unique<CutoverRunner>(ports, options);
+    options.answer_ms = answer_ms;
+    options.pacing.at_once = std::max(at_once, 1);
+    // The fake is the driver of all lanes: its calls are written down in one list.
+    const size_t lanes = at_once == 0 ? 1 : CutoverRunner::lanes_for(options.pacing);
+    runner = std::make_unique<CutoverRunner>(ports, options,
+                                             std::vector<BackendDriver*>(lanes - 1, &driver));
     runner->start();
   }
   std::vector<UnitResult> cut(const SlotSet& slots, int64_t max_pause_ms = 0) {
@@ -256,6 +264,151 @@ TEST_CASE("stop takes a running attempt back and answers what is queued") {
   CHECK(rig.driver.count("unfence") == 1);
 }
 
+// ---- several units in flight (ADR 0019)
+
+// A call waits until `count` calls of its kind have come, from whatever lanes.
+class Meeting {
+ public:
+  explicit Meeting(int count) : count_(count) {}
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    ++came_;
+    changed_.notify_all();
+    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return came_ >= count_; });
+  }
+
+ private:
+  const int count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int came_ = 0;
+};
+
+TEST_CASE("the next unit is prepared while the one before is linked; holds do not overlap") {
+  Rig rig(CutUnit::kSlot, 1);
+  std::promise<void> second_announced;
+  std::atomic<int> announced = 0;
+  std::atomic<int> linked = 0;
+  std::atomic<bool> met = false;
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "announce" && ++announced == 3) second_announced.set_value();
+    if (name != "link_reverse" || ++linked > 1) return;
+    // With one lane nobody would ever announce again.
+    met = second_announced.get_future().wait_for(std::chrono::seconds(20)) ==
+          std::future_status::ready;
+  };
+  const auto results = rig.cut(rig.plan.slots);
+  CHECK(met);
+  CHECK(results.size() == 10);
+  for (const UnitResult& result : results) CHECK(result.phase == SlotPhase::kNew);
+  CHECK(rig.driver.count("promote") == 10);
+  CHECK(rig.plane.most_held() == 1);
+  CHECK(rig.stats.summary().gap_max_us > 0);
+  for (int slot = 901; slot <= 910; ++slot) CHECK(rig.store->record(slot).linked);
+}
+
+TEST_CASE("units hold at the same time where the plan says so, each with its own epoch") {
+  Rig rig(CutUnit::kSlot, 2);
+  Meeting fences(2);
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "fence") CHECK(fences.wait());
+  };
+  const auto results = rig.cut(rig.plan.slots, 30'000);
+  for (const UnitResult& result : results) CHECK(result.phase == SlotPhase::kNew);
+  CHECK(rig.plane.most_held() == 2);
+  std::set<uint64_t> epochs;
+  for (int slot = 901; slot <= 910; ++slot) epochs.insert(rig.store->record(slot).epoch);
+  CHECK(epochs.size() == 10);
+  CHECK(*epochs.rbegin() <= rig.store->epoch());
+}
+
+TEST_CASE("an abort ends its unit alone, an interrupt and a stop every one") {
+  for (const std::string how : {"abort", "interrupt", "stop"}) {
+    CAPTURE(how);
+    Rig rig(CutUnit::kSlot, 2);
+    rig.driver.applied = false;
+    Meeting both(2);
+    std::promise<void> waiting;
+    std::atomic<bool> told = false;
+    rig.driver.on_call = [&](const std::string& name) {
+      if (name == "fence") CHECK(both.wait());
+      if (name == "wait_applied" && !told.exchange(true)) waiting.set_value();
+    };
+    const SlotSet two = SlotSet::range(901, 902);
+    rig.permits.grant(two);
+    std::promise<std::vector<UnitResult>> done;
+    REQUIRE(
+        rig.runner
+            ->cutover(two, 60'000, [&](std::vector<UnitResult> r) { done.set_value(std::move(r)); })
+            .is_ok());
+    waiting.get_future().wait();
+    if (how == "abort") {
+      rig.runner->abort(kOne);
+      for (int i = 0; i < 500 && rig.board.row(901).phase != SlotPhase::kOld; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      CHECK(rig.board.row(902).phase == SlotPhase::kHold);
+      rig.runner->abort(SlotSet::of(902));
+    }
+    if (how == "interrupt") {
+      rig.runner->interrupt("a backend changed");
+      for (int i = 0; i < 500 && rig.driver.count("unfence") < 2; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      rig.runner->abort(two);
+    }
+    if (how == "stop") rig.runner->stop();
+    for (const UnitResult& result : done.get_future().get()) {
+      CHECK(result.phase == SlotPhase::kOld);
+    }
+    CHECK(rig.driver.count("unfence") >= 2);
+    for (const int slot : {901, 902}) CHECK(rig.board.row(slot).phase == SlotPhase::kOld);
+  }
+}
+
+TEST_CASE("no unit is switched twice, by whoever it is asked for") {
+  Rig rig(CutUnit::kSlot, 2);
+  rig.permits.grant(rig.plan.slots);
+  for (int slot = 901; slot <= 910; ++slot) {
+    for (int i = 0; i < 3; ++i) {
+      rig.board.set_lag(slot, LagSample{rig.clock.mono_us(), 0, 1}, 100);
+    }
+  }
+  CHECK(rig.runner->set_auto(rig.plan.slots, true).is_ok());
+  std::vector<std::future<std::vector<UnitResult>>> all;
+  for (int i = 0; i < 4; ++i) {
+    auto done = std::make_shared<std::promise<std::vector<UnitResult>>>();
+    all.push_back(done->get_future());
+    CHECK(rig.runner
+              ->cutover(rig.plan.slots, 0,
+                        [done](std::vector<UnitResult> r) { done->set_value(std::move(r)); })
+              .is_ok());
+  }
+  for (auto& one : all) {
+    for (const UnitResult& result : one.get()) CHECK(result.phase == SlotPhase::kNew);
+  }
+  CHECK(rig.driver.count("promote") == 10);
+}
+
+TEST_CASE("SHIM CUTOVER is answered in its time while retries go on") {
+  Rig rig(CutUnit::kSlot, 0, 100);
+  std::atomic<bool> down = true;
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "announce" && down) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  };
+  rig.driver.fail("announce", Status::unavailable("not yet"));
+  const auto results = rig.cut(SlotSet::range(901, 902));
+  CHECK(results[0].phase == SlotPhase::kOld);
+  CHECK(results[0].text.starts_with("still "));
+  CHECK(results[1].text.starts_with("still "));
+  down = false;
+  rig.driver.mend("announce");
+  for (int i = 0; i < 500 && rig.board.row(902).phase != SlotPhase::kNew; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(rig.board.row(902).phase == SlotPhase::kNew);
+}
+
 TEST_CASE("admin commands: shapes, refusals, the run lock") {
   Rig rig;
   const ShimReport report(rig.ports, "0123");
@@ -268,7 +421,7 @@ TEST_CASE("admin commands: shapes, refusals, the run lock") {
   CHECK(ask({"PING"}) == "+PONG\r\n");
   CHECK(ask({"GET", "x"}).starts_with("-ERR unknown command"));
   CHECK(ask({"SHIM", "NOPE"}).starts_with("-ERR unknown subcommand"));
-  CHECK(ask({"SHIM", "STATUS"}).starts_with("*58\r\n$4\r\nplan\r\n$2\r\np1\r\n"));
+  CHECK(ask({"SHIM", "STATUS"}).starts_with("*62\r\n$4\r\nplan\r\n$2\r\np1\r\n"));
   CHECK(ask({"shim", "slots", "901"}) ==
         "*1\r\n*8\r\n:901\r\n$3\r\nOLD\r\n$14\r\n127.0.0.1:7001\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$"
         "0\r\n\r\n");

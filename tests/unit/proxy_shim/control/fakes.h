@@ -139,6 +139,11 @@ class FakePlane : public DataPlane {
     std::lock_guard guard(mutex_);
     return phases_;
   }
+  // The most units held in one table, where a unit is a slot.
+  int most_held() const {
+    std::lock_guard guard(mutex_);
+    return most_held_;
+  }
   int64_t unanswered = 0;
   Status drain_answer;
 
@@ -151,6 +156,11 @@ class FakePlane : public DataPlane {
     std::string text = phase_name(table->phase[static_cast<size_t>(watched_)]);
     if (table->new_writes_stopped) text += "-stopped";
     if (phases_.empty() || phases_.back() != text) phases_.push_back(text);
+    int held = 0;
+    for (const SlotPhase phase : table->phase) {
+      if (phase == SlotPhase::kHold || phase == SlotPhase::kPromote) ++held;
+    }
+    most_held_ = std::max(most_held_, held);
     return Status::ok();
   }
   Result<Drained> drain(const SlotSet&, InFlight, int64_t) override {
@@ -180,6 +190,7 @@ class FakePlane : public DataPlane {
   mutable std::mutex mutex_;
   std::vector<std::string> phases_;
   uint64_t last_epoch_ = 0;
+  int most_held_ = 0;
   DataRules rules_;
 };
 

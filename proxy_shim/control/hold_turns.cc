@@ -1,0 +1,34 @@
+#include "proxy_shim/control/hold_turns.h"
+
+#include <algorithm>
+
+namespace sf {
+
+int64_t HoldTurns::wait_us(int64_t now_us) const {
+  if (holding_ == 0) return std::max<int64_t>(paced_until_us_ - now_us, 0);
+  // One that joined a batch some of which has ended would draw the held time out without end.
+  return closed_ || begun_ >= pacing_.at_once ? kNotYet : 0;
+}
+
+int64_t HoldTurns::begin(int64_t now_us, int64_t ready_us) {
+  ++holding_;
+  ++begun_;
+  if (holding_ > 1) return -1;
+  batch_start_us_ = now_us;
+  const bool was_there = batch_end_us_ >= 0 && ready_us <= batch_end_us_;
+  return was_there ? now_us - batch_end_us_ : -1;
+}
+
+void HoldTurns::end(int64_t now_us) {
+  --inside_;
+  closed_ = true;
+  if (--holding_ > 0) return;
+  closed_ = false;
+  begun_ = 0;
+  batch_end_us_ = now_us;
+  const int64_t share = std::clamp(pacing_.hold_share_percent, 1, 100);
+  const int64_t held_us = now_us - batch_start_us_;
+  paced_until_us_ = now_us + std::min(held_us * (100 - share) / share, pacing_.gap_us_max);
+}
+
+}  // namespace sf

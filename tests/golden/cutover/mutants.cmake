@@ -179,3 +179,14 @@ sf_cut_mutant(stuck_lag_taken lag_trend.cc lag_trend_test
 sf_cut_mutant(growing_lag_taken_as_it_is lag_trend.cc lag_trend_test
   "static_cast<double>(out.lag + more) / rate"
   "static_cast<double>(out.lag + 0 * more) / rate")
+
+# ---- 6.2 turns to hold
+sf_cut_mutant(holds_overlap hold_turns.cc hold_turns_test
+  "  return closed_ || begun_ >= pacing_.at_once ? kNotYet : 0;"
+  "  return 0;")
+sf_cut_mutant(pacing_forgotten hold_turns.cc hold_turns_test
+  "  if (holding_ == 0) return std::max<int64_t>(paced_until_us_ - now_us, 0);"
+  "  if (holding_ == 0) return now_us < 0 ? 1 : 0;")
+sf_cut_mutant(idle_time_taken_for_a_gap hold_turns.cc hold_turns_test
+  "batch_end_us_ >= 0 && ready_us <= batch_end_us_;"
+  "batch_end_us_ >= 0 && ready_us <= now_us;")

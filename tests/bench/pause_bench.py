@@ -72,6 +72,7 @@ class Run:
         self.checker = Checker(self.env, ports, text_of(stage.first, LAST))
         self.mark("warm")
         time.sleep(flags.base_seconds / 2)
+        self.progress.began = time.monotonic()
 
     def mark(self, name):
         self.main.say("mark " + name)

@@ -16,6 +16,11 @@ const char* fault_name(Fault fault) {
   return kNames[static_cast<size_t>(fault)];
 }
 
+const char* op_name(Op op) {
+  static constexpr const char* kNames[] = {"get", "set", "push", "pop", "range"};
+  return kNames[static_cast<size_t>(op)];
+}
+
 void Context::after(int64_t us, std::function<void()> what) {
   queue_.push({now_ + us, ++number_, std::move(what)});
 }

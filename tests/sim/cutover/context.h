@@ -45,11 +45,27 @@ inline constexpr size_t kFaults = static_cast<size_t>(Fault::kCount);
 const char* fault_name(Fault fault);
 
 inline constexpr int kSlots = 2;
-inline constexpr int kKeysOfSlot = 2;
+inline constexpr int kKeysOfSlot = 3;  // two registers and a list
 inline constexpr int kKeys = kSlots * kKeysOfSlot;
 inline constexpr int slot_of_key(int key) {
   return key / kKeysOfSlot;
 }
+inline constexpr bool is_list(int key) {
+  return key % kKeysOfSlot == kKeysOfSlot - 1;
+}
+
+enum class Op : uint8_t {
+  kGet,
+  kSet,
+  kPush,   // RPUSH of one element
+  kPop,    // LPOP
+  kRange,  // LRANGE 0 -1
+};
+inline constexpr bool writes(Op op) {
+  return op == Op::kSet || op == Op::kPush || op == Op::kPop;
+}
+
+const char* op_name(Op op);
 
 class Context : public Clock {
  public:

@@ -6,7 +6,7 @@ namespace sf::cutsim {
 
 void Line::send(const Request& request, Reply reply) {
   if (groups_.away(on_new_)) {
-    reply(Outcome::kRefused, 0);
+    reply(Outcome::kRefused, {});
     return;
   }
   auto flight = std::make_shared<Flight>();
@@ -21,12 +21,10 @@ void Line::execute(const std::shared_ptr<Flight>& flight) {
   if (flight->gone) return;
   const Request& r = flight->request;
   flight->executed = true;
-  flight->value = r.value;
   context_.executed(r.client, r.key, r.id);
-  const bool taken = r.write ? groups_.write(on_new_, r.client, r.key, r.value)
-                             : groups_.read(on_new_, r.key, &flight->value);
-  context_.say("  client ", r.client, r.write ? " writes " : " reads ", "key ", r.key, " ",
-               flight->value, on_new_ ? " new" : " old", taken ? "" : " refused");
+  const bool taken = groups_.run(on_new_, r, &flight->answer);
+  context_.say("  client ", r.client, " ", op_name(r.op), " key ", r.key, " ", flight->answer.value,
+               on_new_ ? " new" : " old", taken ? "" : " refused");
   flight->outcome = taken ? Outcome::kOk : Outcome::kRefused;
   last_back_ = std::max(last_back_, context_.now() + context_.between(100, 2'000));
   context_.after(last_back_ - context_.now(), [this, flight] { answer(flight); });
@@ -35,7 +33,18 @@ void Line::execute(const std::shared_ptr<Flight>& flight) {
 void Line::answer(const std::shared_ptr<Flight>& flight) {
   if (flight->gone) return;
   flights_.pop_front();
-  flight->reply(flight->outcome, flight->value);
+  flight->reply(flight->outcome, flight->answer);
+}
+
+// Nobody waits for it any more, and it was on its way.
+void Line::execute_late(Request request) {
+  request.client = -1;
+  context_.after(context_.between(500, context_.chance(0.7) ? 12'000 : 150'000), [this, request] {
+    Answer answer;
+    if (!groups_.run(on_new_, request, &answer)) return;
+    context_.note(Fault::kLateWrite);
+    context_.say("  late ", op_name(request.op), " of key ", request.key, " ", answer.value);
+  });
 }
 
 void Line::cut(bool server_gone) {
@@ -43,15 +52,10 @@ void Line::cut(bool server_gone) {
   flights.swap(flights_);
   for (const auto& flight : flights) {
     flight->gone = true;
-    const Request r = flight->request;
-    if (r.write && !flight->executed && !server_gone && context_.chance(0.8)) {
-      context_.after(context_.between(500, context_.chance(0.7) ? 12'000 : 150'000), [this, r] {
-        if (!groups_.write(on_new_, -1, r.key, r.value)) return;
-        context_.note(Fault::kLateWrite);
-        context_.say("  late write ", r.value, " of key ", r.key);
-      });
+    if (flight->request.writes() && !flight->executed && !server_gone && context_.chance(0.8)) {
+      execute_late(flight->request);
     }
-    flight->reply(Outcome::kUnknown, 0);
+    flight->reply(Outcome::kUnknown, {});
   }
 }
 

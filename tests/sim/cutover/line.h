@@ -10,16 +10,8 @@
 
 namespace sf::cutsim {
 
-struct Request {
-  uint64_t id = 0;
-  int client = 0;
-  int key = 0;
-  bool write = false;
-  int64_t value = 0;
-};
-
 enum class Outcome { kOk, kUnknown, kRefused };  // kRefused: certainly not executed
-using Reply = std::function<void(Outcome, int64_t value)>;
+using Reply = std::function<void(Outcome, const Answer& answer)>;
 
 class Line {
  public:
@@ -38,9 +30,10 @@ class Line {
     bool executed = false;
     bool gone = false;
     Outcome outcome = Outcome::kRefused;
-    int64_t value = 0;
+    Answer answer;
   };
   void execute(const std::shared_ptr<Flight>& flight);
+  void execute_late(Request request);
   void answer(const std::shared_ptr<Flight>& flight);
 
   Context& context_;

@@ -74,8 +74,8 @@ sf_cutover_mutant(shell_slow_worker_not_waited_for tests/sim/cutover/shim.cc
   "      if (--*left > 0 || number != publications_) return;"
   "      if (--*left != kWorkers - 1 || number != publications_) return;")
 sf_cutover_mutant(shell_read_overtakes tests/sim/cutover/worker.cc
-  "  return request.write || held_[slot] > 0;"
-  "  return request.write;")
+  "  return request.writes() || held_[slot] > 0;"
+  "  return request.writes();")
 sf_cutover_mutant(shell_answers_out_of_order tests/sim/cutover/worker.cc
   "  queue_.push_back(pending);"
   "  queue_.push_front(pending);")

@@ -6,6 +6,44 @@ namespace sf::cutsim {
 
 using Fence = SlotReport::Fence;
 
+void Values::apply(const Record& record) {
+  if (record.key < 0) return;
+  std::vector<int64_t>& list = lists[static_cast<size_t>(slot_of_key(record.key))];
+  if (record.op == Op::kSet) {
+    registers[static_cast<size_t>(record.key)] = record.value;
+  } else if (record.op == Op::kPush) {
+    list.push_back(record.value);
+  } else if (!list.empty()) {
+    list.erase(list.begin());
+  }
+}
+
+bool Values::run(const Request& request, Answer* answer) {
+  std::vector<int64_t>& list = lists[static_cast<size_t>(slot_of_key(request.key))];
+  switch (request.op) {
+    case Op::kGet:
+      answer->value = registers[static_cast<size_t>(request.key)];
+      return false;
+    case Op::kRange:
+      answer->list = list;
+      return false;
+    case Op::kPop:
+      answer->value = list.empty() ? 0 : list.front();
+      if (list.empty()) return false;
+      break;
+    default:
+      answer->value = request.value;
+  }
+  apply({request.key, request.op, request.value});
+  return true;
+}
+
+bool Values::same(const Values& other, int key) const {
+  const size_t at = static_cast<size_t>(key);
+  const size_t slot = static_cast<size_t>(slot_of_key(key));
+  return is_list(key) ? lists[slot] == other.lists[slot] : registers[at] == other.registers[at];
+}
+
 Groups::Groups(Context& context, Kind kind, int units)
     : context_(context),
       kind_(kind),
@@ -25,28 +63,31 @@ bool Groups::fenced(Copy& copy) {
   return copy.fence != Fence::kNo;
 }
 
-bool Groups::write(bool on_new, int client, int key, int64_t value) {
-  const int unit = unit_of_key(key);
+bool Groups::run(bool on_new, const Request& request, Answer* answer) {
+  if (request.writes()) return write(on_new, request, answer);
+  const int unit = unit_of_key(request.key);
   Copy& copy = on_new ? new_side(unit) : old_side(unit);
-  if (!copy.master || fenced(copy)) return false;
-  const bool owned = owner_is_new[static_cast<size_t>(slot_of_key(key))] == on_new;
-  if (client >= 0 && !owned) {
-    throw Violation(cat("I1 slot ", slot_of_key(key), ": a client's write reached the ",
-                        on_new ? "new" : "old", " side, which does not own it"));
-  }
-  if (!executed_.insert(value).second) throw Violation(cat("I4 write ", value, " was sent twice"));
-  copy.values[key] = value;
-  copy.log.push_back({key, value});
-  if (on_new) copy.written = true;
-  if (!on_new) pull_later(unit);
+  if (!on_new && copy.fence == Fence::kPermanent) return false;
+  copy.values.run(request, answer);
   return true;
 }
 
-bool Groups::read(bool on_new, int key, int64_t* value) {
-  const int unit = unit_of_key(key);
+bool Groups::write(bool on_new, const Request& request, Answer* answer) {
+  const int unit = unit_of_key(request.key);
+  const int slot = slot_of_key(request.key);
   Copy& copy = on_new ? new_side(unit) : old_side(unit);
-  if (!on_new && copy.fence == Fence::kPermanent) return false;
-  *value = copy.values[key];
+  if (!copy.master || fenced(copy)) return false;
+  if (request.client >= 0 && owner_is_new[static_cast<size_t>(slot)] != on_new) {
+    throw Violation(cat("I1 slot ", slot, ": a client's write reached the ", on_new ? "new" : "old",
+                        " side, which does not own it"));
+  }
+  if (!executed_.insert(request.id).second) {
+    throw Violation(cat("I4 request ", request.id, " was sent twice"));
+  }
+  if (on_new) copy.written = true;
+  if (!copy.values.run(request, answer)) return true;
+  copy.log.push_back({request.key, request.op, request.value});
+  if (!on_new) pull_later(unit);
   return true;
 }
 
@@ -86,7 +127,7 @@ void Groups::pull(int unit) {
     const Record record = from.log[to.log.size()];
     to.log.push_back(record);
     if (kind_ == Kind::kNode) {
-      if (record.key >= 0) to.values[record.key] = record.value;
+      to.values.apply(record);
     } else {
       apply_later(unit, worker_of(record));
     }
@@ -105,8 +146,7 @@ void Groups::apply_later(int unit, int worker) {
     const size_t end = copy.master ? copy.left_at : copy.log.size();  // what was received
     while (at < end && worker_of(copy.log[at]) != worker) ++at;
     if (at >= end) return;
-    const Record record = copy.log[at++];
-    if (record.key >= 0) copy.values[record.key] = record.value;
+    copy.values.apply(copy.log[at++]);
   });
 }
 
@@ -167,7 +207,10 @@ Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPositio
   if (kind_ == Kind::kNode && !(end_of(copy) == end)) {
     return Status::refused("it is not at the position named");
   }
-  if (kind_ == Kind::kNode && old_side(unit).fence != Fence::kPermanent) {
+  // A late one of an attempt that was taken back meanwhile hurts nobody: nothing is sent there, and
+  // it is owed that the new side follows again.
+  const bool over = old_side(unit).epoch > epoch;
+  if (kind_ == Kind::kNode && old_side(unit).fence != Fence::kPermanent && !over) {
     throw Violation(cat("I1 unit ", unit, ": two sides take writes"));
   }
   copy.master = true;
@@ -208,13 +251,14 @@ void Groups::fail_over(bool on_new) {
   ++run_[on_new];
   away_[on_new] = true;
   for (Copy& copy : on_new ? new_ : old_) {
+    if (!copy.master) copy.left_at = copy.log.size();
+    const size_t received = copy.left_at;
     copy.history = ++histories_;
     copy.master = true;
     if (copy.fence == Fence::kLeased) copy.fence = Fence::kNo;
-    for (size_t i = 0; on_new && i < copy.log.size(); ++i) {  // it had applied what it received
-      if (i >= copy.applied[worker_of(copy.log[i])] && copy.log[i].key >= 0) {
-        copy.values[copy.log[i].key] = copy.log[i].value;
-      }
+    for (size_t i = 0; on_new && kind_ == Kind::kPika && i < received;
+         ++i) {  // it had applied what it received
+      if (i >= copy.applied[worker_of(copy.log[i])]) copy.values.apply(copy.log[i]);
     }
     if (on_new) copy.applied[0] = copy.applied[1] = copy.log.size();
   }

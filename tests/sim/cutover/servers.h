@@ -14,9 +14,34 @@
 
 namespace sf::cutsim {
 
+// A client's request. `value`: what a set or a push brings, different in each.
+struct Request {
+  uint64_t id = 0;
+  int client = 0;
+  int key = 0;
+  Op op = Op::kGet;
+  int64_t value = 0;
+  bool writes() const { return cutsim::writes(op); }
+};
+
+struct Answer {
+  int64_t value = 0;
+  std::vector<int64_t> list;  // of a range
+};
+
 struct Record {
   int key = 0;  // below 0: a fence key of apply worker -1 - key
+  Op op = Op::kSet;
   int64_t value = 0;
+};
+
+struct Values {
+  std::array<int64_t, kKeys> registers{};
+  std::array<std::vector<int64_t>, kSlots> lists;
+  void apply(const Record& record);
+  // True if that changed something.
+  bool run(const Request& request, Answer* answer);
+  bool same(const Values& other, int key) const;
 };
 
 // One unit's data on one server.
@@ -25,7 +50,7 @@ struct Copy {
   uint64_t history = 0;     // own, or the one followed
   std::vector<Record> log;  // written, or received
   size_t applied[2] = {};   // Pika: how far each apply worker is
-  int64_t values[kKeys] = {};
+  Values values;
   SlotReport::Fence fence = SlotReport::Fence::kNo;
   int64_t lease_until = 0;
   uint64_t epoch = 0;  // highest seen
@@ -49,10 +74,9 @@ class Groups {
     return {cat("h", copy.history), static_cast<uint64_t>(copy.log.size())};
   }
 
-  // A client's write when it reaches the server. False: refused. `client` below 0: its connection
-  // is gone, nobody waits for it.
-  bool write(bool on_new, int client, int key, int64_t value);
-  bool read(bool on_new, int key, int64_t* value);
+  // A client's request when it reaches the server. False: refused. `client` below 0: its
+  // connection is gone, nobody waits for it.
+  bool run(bool on_new, const Request& request, Answer* answer);
   void append(int unit, const Record& record);  // to the old side
   bool fenced(Copy& copy);                      // writes, now
   bool applied(int unit, uint64_t end);         // the new side, all workers
@@ -77,6 +101,7 @@ class Groups {
   std::array<bool, kSlots> owner_is_new{};  // the truth: the owner record is on the disk
 
  private:
+  bool write(bool on_new, const Request& request, Answer* answer);
   bool too_low(Copy& copy, uint64_t epoch);
   void pull_later(int unit);
   void pull(int unit);
@@ -94,7 +119,7 @@ class Groups {
   int64_t run_[2] = {1, 1};
   bool away_[2] = {};
   uint64_t histories_ = 0;
-  std::set<int64_t> executed_;
+  std::set<uint64_t> executed_;
 };
 
 }  // namespace sf::cutsim

@@ -348,8 +348,8 @@ void Shim::fence_by_keys(Unit& u) {
   later(context_.between(150, 1'500), [=, this] {
     unit->end_before = groups_.old_side(unit->number).log.size();
     later(context_.between(150, 1'500), [=, this] {
-      groups_.append(unit->number, {-1, 0});
-      groups_.append(unit->number, {-2, 0});
+      groups_.append(unit->number, {-1, Op::kSet, 0});
+      groups_.append(unit->number, {-2, Op::kSet, 0});
     });
     later(context_.between(1'600, context_.chance(0.5) ? 3'000 : 40'000), [=, this] {
       CutEvent event;

@@ -20,7 +20,7 @@ bool Worker::must_hold(const Request& request) const {
   const SlotPhase phase = phase_[slot];
   if (phase == SlotPhase::kPromote) return true;
   if (phase != SlotPhase::kHold && phase != SlotPhase::kBarrier) return false;
-  return request.write || held_[slot] > 0;
+  return request.writes() || held_[slot] > 0;
 }
 
 void Worker::route(const std::shared_ptr<Pending>& pending) {
@@ -31,32 +31,33 @@ void Worker::route(const std::shared_ptr<Pending>& pending) {
     ++held_[slot];
     return;
   }
-  if (phase_[slot] == SlotPhase::kDoubt) return finish(pending, Outcome::kRefused, 0);
+  if (phase_[slot] == SlotPhase::kDoubt) return finish(pending, Outcome::kRefused, {});
   const bool on_new = phase_[slot] == SlotPhase::kNew || phase_[slot] == SlotPhase::kFinal;
-  if (request.write && stopped_[on_new]) return finish(pending, Outcome::kRefused, 0);
+  if (request.writes() && stopped_[on_new]) return finish(pending, Outcome::kRefused, {});
   send(pending, on_new);
 }
 
 void Worker::send(const std::shared_ptr<Pending>& pending, bool on_new) {
   const Request& request = pending->request;
   const size_t slot = static_cast<size_t>(slot_of_key(request.key));
-  if (!on_new) ++(request.write ? writes_ : reads_)[slot];
+  if (!on_new) ++(request.writes() ? writes_ : reads_)[slot];
   Line& line = on_new ? new_line_ : old_line_;
-  line.send(request, [this, pending, slot, on_new](Outcome outcome, int64_t value) {
-    if (!on_new) --(pending->request.write ? writes_ : reads_)[slot];
-    if (!on_new && pending->request.write && outcome == Outcome::kUnknown) ++unanswered_[slot];
-    finish(pending, outcome, value);
+  line.send(request, [this, pending, slot, on_new](Outcome outcome, const Answer& answer) {
+    if (!on_new) --(pending->request.writes() ? writes_ : reads_)[slot];
+    if (!on_new && pending->request.writes() && outcome == Outcome::kUnknown) ++unanswered_[slot];
+    finish(pending, outcome, answer);
   });
 }
 
-void Worker::finish(const std::shared_ptr<Pending>& pending, Outcome outcome, int64_t value) {
+void Worker::finish(const std::shared_ptr<Pending>& pending, Outcome outcome,
+                    const Answer& answer) {
   pending->done = true;
   pending->outcome = outcome;
-  pending->value = value;
+  pending->answer = answer;
   while (!ended_ && !queue_.empty() && queue_.front()->done) {
     const auto first = queue_.front();
     queue_.pop_front();
-    first->reply(first->outcome, first->value);
+    first->reply(first->outcome, first->answer);
   }
 }
 
@@ -87,7 +88,7 @@ void Worker::end() {
   cut(true, false);
   for (const auto& pending : all) {
     const bool unsent = pending->held;
-    pending->reply(unsent ? Outcome::kRefused : Outcome::kUnknown, 0);
+    pending->reply(unsent ? Outcome::kRefused : Outcome::kUnknown, {});
   }
 }
 

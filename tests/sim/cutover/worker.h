@@ -33,12 +33,12 @@ class Worker {
     bool held = false;
     bool done = false;
     Outcome outcome = Outcome::kRefused;
-    int64_t value = 0;
+    Answer answer;
   };
   void route(const std::shared_ptr<Pending>& pending);
   bool must_hold(const Request& request) const;
   void send(const std::shared_ptr<Pending>& pending, bool on_new);
-  void finish(const std::shared_ptr<Pending>& pending, Outcome outcome, int64_t value);
+  void finish(const std::shared_ptr<Pending>& pending, Outcome outcome, const Answer& answer);
 
   Context& context_;
   std::array<SlotPhase, kSlots> phase_{};

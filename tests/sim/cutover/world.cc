@@ -4,8 +4,8 @@
 
 namespace sf::cutsim {
 
-World::World(uint64_t seed, bool trace)
-    : context_(seed, trace),
+World::World(uint64_t seed, const SimOptions& options)
+    : context_(seed, options.trace),
       kind_(context_.chance(0.5) ? Kind::kNode : Kind::kPika),
       groups_(context_, kind_, kind_ == Kind::kNode ? kSlots : 1) {
   peaceful_ = context_.chance(0.08);
@@ -40,33 +40,70 @@ void World::issue(Client& client) {
   context_.after(context_.between(think / 4, think * 2), [this, &client] { issue(client); });
   if (client.under_way >= 2) return;
   ++client.under_way;
-  Request request;
-  request.id = next_request_++;
-  request.client = client.number;
-  request.key =
-      static_cast<int>(std::min(context_.random.below(kKeys), context_.random.below(kKeys)));
-  request.write = !reader && context_.chance(write_share_);
-  if (request.write) request.value = next_value_++;
-  const uint64_t called = context_.stamp();
-  if (request.write) {
-    registers_[static_cast<size_t>(request.key)].write_unknown(request.value, called);
-  }
+  const Request request = next_request(client, reader);
+  const uint64_t stamp = context_.stamp();
+  called(request, stamp);
   Client* owner = &client;
   forward(proxies_[static_cast<size_t>(client.proxy)], request,
-          [this, owner, request, called](Outcome outcome, int64_t value) {
+          [this, owner, request, stamp](Outcome outcome, const Answer& answer) {
             --owner->under_way;
             if (peaceful_ && outcome != Outcome::kOk) {
               throw Violation(cat("an error for client ", request.client, " without any fault"));
             }
-            RegisterCheck& check = registers_[static_cast<size_t>(request.key)];
-            if (outcome == Outcome::kOk && request.write) {
-              check.write_done(request.value, called, context_.stamp());
-            } else if (outcome == Outcome::kOk) {
-              check.read_done(value, called, context_.stamp());
-            } else if (outcome == Outcome::kRefused && request.write) {
-              check.write_refused(request.value);
-            }
+            answered(request, stamp, outcome, answer);
           });
+}
+
+Request World::next_request(const Client& client, bool reader) {
+  Request out;
+  out.id = next_request_++;
+  out.client = client.number;
+  out.key = static_cast<int>(std::min(context_.random.below(kKeys), context_.random.below(kKeys)));
+  const bool write = !reader && context_.chance(write_share_);
+  if (!is_list(out.key)) {
+    out.op = write ? Op::kSet : Op::kGet;
+  } else {
+    out.op = !write ? Op::kRange : context_.chance(0.5) ? Op::kPush : Op::kPop;
+  }
+  if (out.op == Op::kSet || out.op == Op::kPush) out.value = next_value_++;
+  return out;
+}
+
+// What is not answered may happen at any time from now on.
+void World::called(const Request& request, uint64_t stamp) {
+  if (request.op == Op::kSet) {
+    registers_[static_cast<size_t>(request.key)].write_unknown(request.value, stamp);
+  } else if (request.op == Op::kPush) {
+    lists_[static_cast<size_t>(slot_of_key(request.key))].push_unknown(request.value, stamp);
+  }
+}
+
+void World::answered(const Request& request, uint64_t called, Outcome outcome,
+                     const Answer& answer) {
+  RegisterCheck& value = registers_[static_cast<size_t>(request.key)];
+  ListCheck& list = lists_[static_cast<size_t>(slot_of_key(request.key))];
+  const uint64_t now = context_.stamp();
+  const bool ok = outcome == Outcome::kOk;
+  const bool refused = outcome == Outcome::kRefused;
+  switch (request.op) {
+    case Op::kGet:
+      if (ok) value.read_done(answer.value, called, now);
+      return;
+    case Op::kSet:
+      if (ok) value.write_done(request.value, called, now);
+      if (refused) value.write_refused(request.value);
+      return;
+    case Op::kPush:
+      if (ok) list.push_done(request.value, called, now);
+      if (refused) list.push_refused(request.value);
+      return;
+    case Op::kPop:
+      if (ok) list.pop_done(answer.value, called, now);
+      if (outcome == Outcome::kUnknown) list.pop_unknown(called);
+      return;
+    case Op::kRange:
+      if (ok) list.range_done(answer.list, called, now);
+  }
 }
 
 void World::forward(Proxy& proxy, const Request& request, Reply reply) {
@@ -77,9 +114,9 @@ void World::forward(Proxy& proxy, const Request& request, Reply reply) {
   }
   ++proxy.under_way[slot];
   Proxy* p = &proxy;
-  Reply done = [this, p, slot, reply = std::move(reply)](Outcome outcome, int64_t value) {
+  Reply done = [this, p, slot, reply = std::move(reply)](Outcome outcome, const Answer& answer) {
     --p->under_way[slot];
-    reply(outcome, value);
+    reply(outcome, answer);
     if (p->wanted[slot] != p->to[slot]) context_.after(10, [this, p] { try_remap(*p); });
   };
   if (proxy.to[slot] == To::kShim) return forward_to_shim(proxy, request, std::move(done));
@@ -90,15 +127,15 @@ void World::forward_to_shim(Proxy& proxy, const Request& request, Reply reply) {
   proxy.last_there = std::max(proxy.last_there, context_.now() + context_.between(50, 500));
   Proxy* p = &proxy;
   context_.after(proxy.last_there - context_.now(), [this, p, request, reply = std::move(reply)] {
-    if (!shim_ || !shim_->serving()) return reply(Outcome::kRefused, 0);
+    if (!shim_ || !shim_->serving()) return reply(Outcome::kRefused, {});
     p->asked.push_back(request.id);
-    shim_->take(p->number, request, [p, request, reply](Outcome outcome, int64_t value) {
+    shim_->take(p->number, request, [p, request, reply](Outcome outcome, const Answer& answer) {
       if (p->asked.front() != request.id) {
         throw Violation(
             cat("I5 the answer to request ", request.id, " overtook that to ", p->asked.front()));
       }
       p->asked.pop_front();
-      reply(outcome, value);
+      reply(outcome, answer);
     });
   });
 }
@@ -316,9 +353,9 @@ void World::run() {
     if (client.under_way > 0) throw Violation(cat("client ", client.number, " waits for ever"));
   }
   for (int key = 0; key < kKeys; ++key) {
-    if (auto broken = registers_[static_cast<size_t>(key)].broken()) {
-      throw Violation(cat("key ", key, ": ", *broken));
-    }
+    const auto broken = is_list(key) ? lists_[static_cast<size_t>(slot_of_key(key))].broken()
+                                     : registers_[static_cast<size_t>(key)].broken();
+    if (broken) throw Violation(cat(is_list(key) ? "list " : "key ", key, ": ", *broken));
   }
 }
 
@@ -348,12 +385,14 @@ void World::read_all() {
       request.id = next_request_++;
       request.client = 9 + p.number;
       request.key = key;
+      request.op = is_list(key) ? Op::kRange : Op::kGet;
       const uint64_t called = context_.stamp();
       ++left;
-      forward(p, request, [this, key, called, &left](Outcome outcome, int64_t value) {
-        if (outcome != Outcome::kOk)
-          throw Violation(cat("key ", key, " cannot be read at the end"));
-        registers_[static_cast<size_t>(key)].read_done(value, called, context_.stamp());
+      forward(p, request, [this, request, called, &left](Outcome outcome, const Answer& answer) {
+        if (outcome != Outcome::kOk) {
+          throw Violation(cat("key ", request.key, " cannot be read at the end"));
+        }
+        answered(request, called, outcome, answer);
         --left;
       });
     }

@@ -9,14 +9,16 @@
 #include <memory>
 #include <vector>
 
+#include "tests/sim/cutover/list_check.h"
 #include "tests/sim/cutover/register_check.h"
 #include "tests/sim/cutover/shim.h"
+#include "tests/sim/sim_main.h"
 
 namespace sf::cutsim {
 
 class World {
  public:
-  World(uint64_t seed, bool trace);
+  World(uint64_t seed, const SimOptions& options);
   void run();
   const std::array<bool, kFaults>& had() const { return context_.had(); }
   uint64_t events() const { return context_.events(); }
@@ -42,6 +44,9 @@ class World {
 
   // clients and proxies
   void issue(Client& client);
+  Request next_request(const Client& client, bool reader);
+  void called(const Request& request, uint64_t stamp);
+  void answered(const Request& request, uint64_t called, Outcome outcome, const Answer& answer);
   void forward(Proxy& proxy, const Request& request, Reply reply);
   void forward_to_shim(Proxy& proxy, const Request& request, Reply reply);
   void remap(Proxy& proxy, int slot, To to);
@@ -74,7 +79,8 @@ class World {
   std::vector<std::unique_ptr<Shim>> dead_;
   std::vector<Proxy> proxies_;
   std::vector<Client> clients_;
-  std::array<RegisterCheck, kKeys> registers_;
+  std::array<RegisterCheck, kKeys> registers_;  // by key
+  std::array<ListCheck, kSlots> lists_;
   std::vector<bool> final_;  // by unit
   int64_t next_value_ = 1;
   uint64_t next_request_ = 1;

@@ -13,8 +13,9 @@ constexpr int kSettleTasks = 60'000;
 
 }  // namespace
 
-World::World(uint64_t seed, int events, bool trace) : context_(seed), wanted_events_(events) {
-  context_.trace = trace;
+World::World(uint64_t seed, const SimOptions& options)
+    : context_(seed), wanted_events_(options.events) {
+  context_.trace = options.trace;
   for (int id = 0; id < kNodes; ++id) nodes_.push_back(std::make_unique<Node>(context_, id));
   // Each seed has its own mix: some faults never, some often, so that rare pairs meet.
   for (bool& allowed : allowed_) allowed = chance(0.7);

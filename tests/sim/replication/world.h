@@ -14,12 +14,13 @@
 
 #include "tests/sim/replication/context.h"
 #include "tests/sim/replication/node.h"
+#include "tests/sim/sim_main.h"
 
 namespace sf::sim {
 
 class World {
  public:
-  World(uint64_t seed, int events, bool trace);
+  World(uint64_t seed, const SimOptions& options);
   void run();
   const std::array<bool, kFaults>& had() const { return context_.had; }
   uint64_t events() const { return events_; }

@@ -22,11 +22,9 @@ def taken_back(audits):
     return [e for audit in audits for e in audit if e["what"] == "cutover ended"]
 
 
-def idle_gaps_ms(audit):
-    """From the owner record of one unit to the fence of the next; preparing the next one is in it. 1 ms resolution."""
-    records = [e["wall_ms"] for e in audit if e["what"] == "owner record"]
-    fences = [e["wall_ms"] for e in audit if e["what"] == "step begins" and e["step"] == "fence"]
-    return [min(f for f in fences if f >= r) - r for r in records if any(f >= r for f in fences)]
+def idle_gaps_ms(audits):
+    """Nothing was held between two units although the second one was there: the shim's own measure."""
+    return [round(e["gap_us"] / 1000, 2) for e in done(audits) if e["gap_us"] >= 0]
 
 
 def seconds_of(audit):
@@ -104,11 +102,11 @@ def fault_figures(holds_us, waits_us, steps, bound_ms):
     return out
 
 
-def table(rows):
-    """`rows`: name -> figures. Times in milliseconds unless said."""
-    lines = ["| row | figure | value | bar | |", "| --- | --- | --- | --- | --- |"]
-    for row, figures in rows.items():
-        for f in figures:
-            word = "" if f.met is None else ("met" if f.met else "**not met**")
-            lines.append("| %s | %s | %s | %s | %s |" % (row, f.name, f.value, f.bar, word))
-    return "\n".join(lines)
+TABLE_HEAD = "| row | figure (times in ms) | value | bar | |\n| --- | --- | --- | --- | --- |"
+
+
+def table_lines(row, figures):
+    def line(f):
+        word = "" if f.met is None else ("met" if f.met else "**not met**")
+        return "| %s | %s | %s | %s | %s |" % (row, f.name, f.value, f.bar, word)
+    return "\n".join(map(line, figures))

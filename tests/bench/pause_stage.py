@@ -25,6 +25,10 @@ def text_of(first, last):
     return str(first) if first == last else "%d-%d" % (first, last)
 
 
+class NotSwitched(Exception):
+    """A cutover that did not come about, as one sentence."""
+
+
 class Load:
     """tests/support/paced_load_main.cc under command; its findings by window."""
 
@@ -194,6 +198,19 @@ class Stage:
             self.api.put("group/remove", self.group)
         self.audits.append(self.shim.audit())
         self.shim = None
+
+    def cut(self, first, last, patience=120):
+        """Until the new group owns these slots. Attempts that were taken back are asked for again; they are in the audit log."""
+        deadline = time.monotonic() + patience
+        while True:
+            rows = self.shim.ask("CUTOVER", text_of(first, last))
+            left = [row for row in rows if row[1] != "NEW"]
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                raise NotSwitched("after %d s: slots %s are %s: %s" % (patience, left[0][0], left[0][1], left[0][4]))
+            if not any("still" in row[4] for row in left):
+                time.sleep(0.5)
 
     def swap(self):
         """Whole groups: the old side follows the new one, and the next leg moves back."""

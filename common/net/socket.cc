@@ -1,6 +1,8 @@
 #include "common/net/socket.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -52,16 +54,21 @@ std::string errno_text(int error) {
   return strerror_r(error, buf, sizeof(buf));
 }
 
-std::string SocketAddress::text() const {
+std::string SocketAddress::host() const {
   char buf[INET6_ADDRSTRLEN] = "?";
   if (storage.ss_family == AF_INET6) {
     const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&storage);
     ::inet_ntop(AF_INET6, &v6->sin6_addr, buf, sizeof(buf));
-    return cat("[", buf, "]:", port());
+  } else {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&storage);
+    ::inet_ntop(AF_INET, &v4->sin_addr, buf, sizeof(buf));
   }
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&storage);
-  ::inet_ntop(AF_INET, &v4->sin_addr, buf, sizeof(buf));
-  return cat(buf, ":", port());
+  return buf;
+}
+
+std::string SocketAddress::text() const {
+  if (storage.ss_family == AF_INET6) return cat("[", host(), "]:", port());
+  return cat(host(), ":", port());
 }
 
 int SocketAddress::port() const {
@@ -144,6 +151,23 @@ SocketAddress local_address(int fd) {
   SocketAddress out;
   out.size = sizeof(out.storage);
   if (::getsockname(fd, raw(out), &out.size) != 0) out.storage.ss_family = AF_INET;
+  return out;
+}
+
+std::set<std::string> interface_addresses() {
+  std::set<std::string> out;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return out;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    const int family = one->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    SocketAddress address;
+    address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.storage, one->ifa_addr, address.size);
+    out.insert(address.host());
+  }
+  ::freeifaddrs(all);
   return out;
 }
 

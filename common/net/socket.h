@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <set>
 #include <string>
 
 #include "common/base/status.h"
@@ -14,6 +15,7 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
   std::string text() const;  // "127.0.0.1:4711", "[::1]:4711"
+  std::string host() const;  // without port and brackets
   int port() const;
 };
 
@@ -27,6 +29,7 @@ Status connect_outcome(
     int fd);  // after it became writable; a socket connected to itself is refused
 int accept_one(int listening, SocketAddress* peer);  // -1: errno says why
 SocketAddress local_address(int fd);
+std::set<std::string> interface_addresses();  // of this host, IPv4 and IPv6, without loopback ones
 
 std::string errno_text(int error);
 

@@ -1,32 +1,23 @@
 #include "proxy_shim/control/own_sockets.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
 
+#include "common/net/socket.h"
+
 namespace sf {
 namespace {
 
-std::string local_address(int fd) {
-  sockaddr_storage local{}, peer{};
-  socklen_t local_size = sizeof local, peer_size = sizeof peer;
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return "";
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) return "";
-  char text[INET6_ADDRSTRLEN] = {};
-  if (local.ss_family == AF_INET) {
-    const auto* in = reinterpret_cast<const sockaddr_in*>(&local);
-    inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
-    return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
-  }
-  if (local.ss_family == AF_INET6) {
-    const auto* in = reinterpret_cast<const sockaddr_in6*>(&local);
-    inet_ntop(AF_INET6, &in->sin6_addr, text, sizeof text);
-    return "[" + std::string(text) + "]:" + std::to_string(ntohs(in->sin6_port));
-  }
-  return "";
+// "" of a descriptor that is no connected IP socket.
+std::string connected_from(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
+  if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) return "";
+  return local_address(fd).text();
 }
 
 }  // namespace
@@ -38,7 +29,7 @@ std::set<std::string> own_socket_addresses() {
   while (const dirent* entry = readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
     if (fd <= 2) continue;
-    std::string address = local_address(fd);
+    std::string address = connected_from(fd);
     if (!address.empty()) out.insert(std::move(address));
   }
   closedir(folder);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/base/random.h"
+#include "common/net/socket.h"
 #include "proxy_shim/control/own_sockets.h"
 #include "proxy_shim/control/pika_driver.h"
 
@@ -20,6 +21,34 @@ constexpr const char* kTrustNote = "pika.trust";
 constexpr int64_t kForecastUs = 2'000'000;
 // Pika says nothing when a key becomes readable; asking again is all there is.
 constexpr std::chrono::microseconds kPollGap{500};
+constexpr const char* kLoopback = "127.0.0.1";
+
+// Who may be connected to a Pika: this process, the dashboard's host and those of the plan's
+// servers. Pika lists a peer on its own host by its interface's address, never by 127.0.0.1.
+class PeersOfPika {
+ public:
+  explicit PeersOfPika(const MovePlan& plan) : hosts_{plan.dashboard.host} {
+    for (const PlanSide* side : {&plan.old_side, &plan.new_side}) {
+      for (const HostPort& server : side->servers) hosts_.insert(server.host);
+      hosts_.insert(side->master.host);
+    }
+    if (hosts_.contains(kLoopback)) hosts_.insert(here_.begin(), here_.end());
+  }
+
+  // Takes one line's address off what is expected; false if it is a stranger's.
+  bool take(const std::string& address) {
+    const size_t colon = address.rfind(':');
+    const std::string host = address.substr(0, colon);
+    if (hosts_.contains(host) || ours_.erase(address) > 0) return true;
+    return here_.contains(host) && colon != std::string::npos &&
+           ours_.erase(kLoopback + address.substr(colon)) > 0;
+  }
+
+ private:
+  const std::set<std::string> here_ = interface_addresses();
+  std::set<std::string> ours_ = own_socket_addresses();
+  std::set<std::string> hosts_;
+};
 
 }  // namespace
 
@@ -271,12 +300,7 @@ Status PikaDriver::sweep(int64_t timeout_ms) {
 Status PikaDriver::check_writers(int64_t timeout_ms) {
   Result<Reply> list = old_.ask({"CLIENT", "LIST"}, timeout_ms);
   if (!list) return list.status();
-  const std::set<std::string> ours = own_socket_addresses();
-  std::set<std::string> hosts{plan_.dashboard.host};
-  for (const PlanSide* side : {&plan_.old_side, &plan_.new_side}) {
-    for (const HostPort& server : side->servers) hosts.insert(server.host);
-    hosts.insert(side->master.host);
-  }
+  PeersOfPika peers(plan_);
   std::string strangers;
   int count = 0;
   for (std::string_view line : split(list->text, '\n')) {
@@ -287,8 +311,7 @@ Status PikaDriver::check_writers(int64_t timeout_ms) {
                                  printable(line), "', which has no addr"));
     }
     const std::string_view address = line.substr(5, line.find(' ') - 5);
-    const std::string_view host = address.substr(0, address.rfind(':'));
-    if (ours.contains(std::string(address)) || hosts.contains(std::string(host))) continue;
+    if (peers.take(std::string(address))) continue;
     if (++count <= 3) strangers += cat(strangers.empty() ? "" : ", ", address);
   }
   if (count == 0) return Status::ok();

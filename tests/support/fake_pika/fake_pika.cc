@@ -6,12 +6,25 @@
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/strings.h"
+#include "common/net/socket.h"
 #include "common/net/uv_loop.h"
 #include "common/resp/encoder.h"
 #include "common/slots/slot_hash.h"
 #include "tests/support/fake_pika/answers.h"
 
 namespace sf::fake_pika {
+namespace {
+
+// A peer on the server's own host is listed by the interface's address (seen with 3.5.5).
+std::string as_listed(const std::string& peer) {
+  const std::string loopback = "127.0.0.1:";
+  const std::set<std::string> here = interface_addresses();
+  if (!peer.starts_with(loopback) || here.empty()) return peer;
+  return cat(*here.begin(), ":", peer.substr(loopback.size()));
+}
+
+}  // namespace
+
 class FakePika::Connection final : public StreamHandler {
  public:
   Connection(FakePika& server, int id, std::unique_ptr<AcceptedSocket> socket)
@@ -317,7 +330,7 @@ std::string FakePika::client(const Words& argv) {
     for (const auto& [id, connection] : connections_) {
       // Replication has a port of its own there: its connections are not listed.
       if (connection->fed == nullptr) {
-        lines += cat("addr=", connection->peer(), " fd=", 70 + id, " idle=0\n");
+        lines += cat("addr=", as_listed(connection->peer()), " fd=", 70 + id, " idle=0\n");
       }
     }
     return bulk(lines);

@@ -48,8 +48,10 @@ class Proc:
         log = open(self.log_path, "ab")
         log.write(("--- start %d: %s\n" % (self.starts, " ".join(list(self.argv) + list(extra)))).encode())
         log.flush()
-        self.popen = subprocess.Popen(list(self.argv) + list(extra), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=log, cwd=self.cwd)
+        # A program that logs to its standard output would stand still once a pipe nobody reads is full.
+        says_ready = self.ready is not None and not callable(self.ready)
+        self.popen = subprocess.Popen(list(self.argv) + list(extra), stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE if says_ready else log, stderr=log, cwd=self.cwd)
         log.close()
         if self.ready is None:
             return self

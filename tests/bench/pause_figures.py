@@ -27,6 +27,14 @@ def idle_gaps_ms(audits):
     return [round(e["gap_us"] / 1000, 2) for e in done(audits) if e["gap_us"] >= 0]
 
 
+def steps_text(audits):
+    """What the shim's calls to the servers took; those before the hold and after it, too."""
+    times = {}
+    for entry in (e for audit in audits for e in audit if e["what"] == "step done" and e["ok"]):
+        times.setdefault(entry["step"], []).append(entry["us"])
+    return ", ".join("%s %.1f / %.1f" % (step, *triple(values)[:2]) for step, values in times.items())
+
+
 def seconds_of(audit):
     """From the first unit's beginning to the last one's end."""
     times = [e["wall_ms"] for e in audit if e["what"] in ("cutover begins", "cutover done")]
@@ -56,6 +64,7 @@ def pause_figures(audits, p50=None, p99=None, most=None):
                        else at_most(full, value, bar))
     out += [Figure("device sync time in it: %s" % label, value, "", None)
             for label, value in zip(("p50", "p99", "max"), triple([e["sync_us"] for e in units]))]
+    out.append(Figure("steps, p50 / p99", steps_text(audits), "", None))
     back = taken_back(audits)
     out.append(Figure("attempts taken back", len(back), "", None))
     out.append(Figure("their held state: max", triple([e["hold_us"] for e in back])[2], "", None))

@@ -3,6 +3,7 @@
 Used by tests/e2e and tests/demo; needs Debian's python3 and python3-redis.
 """
 import os
+import random
 import select
 import shutil
 import signal
@@ -19,15 +20,33 @@ BIN = os.environ.get("SF_BIN") or os.path.join(SOURCE_DIR, "build", "release", "
 _handed_out = set()
 
 
+def _port_range():
+    """Below the ports the kernel gives to outgoing connections: one of those may take a port before its server has it."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+            first = int(f.read().split()[0])
+    except OSError:
+        first = 0
+    return (10000, first - 1) if first > 14000 else (10000, 65535)
+
+
+_random = random.SystemRandom()
+_ports = _port_range()
+
+
 def free_port():
     """A loopback port nobody listens on now, never handed out twice by this process."""
     while True:
+        port = _random.randint(*_ports)
+        if port in _handed_out:
+            continue
         with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        if port not in _handed_out:
-            _handed_out.add(port)
-            return port
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _handed_out.add(port)
+        return port
 
 
 def program(name):

@@ -195,7 +195,7 @@ def faults_of_nodes(env, flags):
         stage.other.start() if kill else os.kill(stage.other.pid, signal.SIGCONT)
         if ended and ended["what"] == "cutover ended" and ended["hold_us"] > 0:
             holds.append(ended["hold_us"])
-            steps.append(figures.failed_step(tail.passed))
+            steps.append(figures.failed_step([e for e in tail.passed if e.get("slots") == str(slot)]))
             names.append(name)
             run.progress.at(len(holds))
         cutting.join(60)

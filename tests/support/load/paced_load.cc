@@ -46,9 +46,15 @@ int connect_to(int port) {
   return fd;
 }
 
+struct Window {
+  PacedWindow facts;
+  std::vector<uint32_t> waits;
+};
+
 struct Batch {
   int64_t since_us;
   int left;
+  Window* window;  // in which it was sent
 };
 
 struct Connection {
@@ -59,11 +65,6 @@ struct Connection {
   std::string in;
   ReplyParser parser;
   std::deque<Batch> batches;
-};
-
-struct Window {
-  PacedWindow facts;
-  std::vector<uint32_t> waits;
 };
 
 class PacedLoad {
@@ -94,7 +95,7 @@ class PacedLoad {
   void begin_window(const std::string& name);
   void end_window();
   static PacedWindow judged(Window& window);
-  void note_error(std::string text, int64_t count);
+  void note_error(Window& window, std::string text, int64_t count = 1);
   std::string request_of(const std::string& key) const;
   std::vector<std::string> requests_of(const std::vector<std::string>& keys) const;
   Connection* next_with_room();
@@ -174,15 +175,15 @@ PacedWindow PacedLoad::judged(Window& window) {
   return out;
 }
 
-void PacedLoad::note_error(std::string text, int64_t count) {
-  window_->facts.errors += count;
+void PacedLoad::note_error(Window& window, std::string text, int64_t count) {
+  window.facts.errors += count;
   if (result_.error_texts.size() < kTextsMax) result_.error_texts.push_back(std::move(text));
 }
 
 void PacedLoad::broken(Connection& c, const std::string& why) {
-  int64_t unanswered = 0;
-  for (const Batch& batch : c.batches) unanswered += batch.left;
-  note_error(cat("connection to port ", c.port, ": ", why), std::max<int64_t>(unanswered, 1));
+  const std::string text = cat("connection to port ", c.port, ": ", why);
+  if (c.batches.empty()) note_error(*window_, text);
+  for (const Batch& batch : c.batches) note_error(*batch.window, text, batch.left);
   ::close(c.fd);
   const int port = c.port;
   c = Connection();
@@ -212,7 +213,7 @@ void PacedLoad::send_batch(Connection& c, int64_t since_us) {
     const auto& from = hot ? hot_ : requests_;
     c.out += from[random_.below(from.size())];
   }
-  c.batches.push_back({since_us, options_.pipeline});
+  c.batches.push_back({since_us, options_.pipeline, window_});
   flush(c);
 }
 
@@ -253,9 +254,10 @@ size_t PacedLoad::take_replies(Connection& c, int64_t moment) {
     const auto outcome = c.parser.parse(rest);
     if (outcome == ReplyParser::Outcome::kNeedMore) break;
     if (outcome != ReplyParser::Outcome::kReply) return std::string::npos;
-    if (rest[0] == '-') note_error(printable(rest.substr(0, c.parser.size()), 200), 1);
+    Window& window = *c.batches.front().window;
+    if (rest[0] == '-') note_error(window, printable(rest.substr(0, c.parser.size()), 200));
     used += c.parser.size();
-    window_->waits.push_back(static_cast<uint32_t>(moment - c.batches.front().since_us));
+    window.waits.push_back(static_cast<uint32_t>(moment - c.batches.front().since_us));
     if (--c.batches.front().left == 0) c.batches.pop_front();
   }
   return used;

@@ -31,7 +31,8 @@ struct PacedOptions {
   std::function<std::vector<std::string>(std::string_view)> on_line;
 };
 
-// What was answered while a window ran (it may run several times). Microseconds.
+// What was sent while a window ran (it may run several times), with how long its answers took.
+// Microseconds.
 struct PacedWindow {
   std::string name;
   double seconds = 0;

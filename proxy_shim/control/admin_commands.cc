@@ -43,6 +43,10 @@ const std::vector<AdminCommands::Entry>& AdminCommands::table() {
        "after "
        "10 s with the state so far",
        2, 4, true, &AdminCommands::cutover},
+      {"ROLLBACK",
+       "ROLLBACK <slots> [MAXPAUSE ms] -- back to the old side, which follows the new one; answers "
+       "as CUTOVER",
+       2, 4, true, &AdminCommands::rollback},
       {"ABORT", "ABORT <slots> -- take back what is not committed, drop what is queued", 2, 2, true,
        &AdminCommands::abort},
       {"AUTO", "AUTO ON|OFF <slots> -- switch each unit by itself once its lag is small and steady",
@@ -218,6 +222,14 @@ void AdminCommands::permit(Call& call) {
 }
 
 void AdminCommands::cutover(Call& call) {
+  move(call, false);
+}
+
+void AdminCommands::rollback(Call& call) {
+  move(call, true);
+}
+
+void AdminCommands::move(Call& call, bool back) {
   Result<SlotSet> slots = slots_of(call.words[1]);
   if (!slots) return call.answer(error_reply(slots.status()));
   int64_t max_pause_ms = 0;
@@ -225,25 +237,27 @@ void AdminCommands::cutover(Call& call) {
     max_pause_ms = call.words.size() == 4 ? parse_int64(call.words[3]).value_or(0) : 0;
     if (!equals_ignore_case(call.words[2], "MAXPAUSE") || max_pause_ms < 1 ||
         max_pause_ms > 60'000) {
-      return call.answer(error_reply(
-          Status::invalid("usage: SHIM CUTOVER <slots> [MAXPAUSE ms], 1 to 60000 milliseconds")));
+      return call.answer(
+          error_reply(Status::invalid(cat("usage: SHIM ", back ? "ROLLBACK" : "CUTOVER",
+                                          " <slots> [MAXPAUSE ms], 1 to 60000 milliseconds"))));
     }
   }
   const Answer answer = call.answer;
-  const Status status =
-      runner_->cutover(*slots, max_pause_ms, [answer](std::vector<UnitResult> results) {
-        std::string out;
-        resp::array(out, results.size());
-        for (const UnitResult& result : results) {
-          resp::array(out, 5);
-          resp::bulk(out, result.slots.text());
-          resp::bulk(out, phase_name(result.phase));
-          resp::integer(out, result.pause_us);
-          resp::integer(out, result.held);
-          resp::bulk(out, result.text);
-        }
-        answer(out);
-      });
+  auto done = [answer](std::vector<UnitResult> results) {
+    std::string out;
+    resp::array(out, results.size());
+    for (const UnitResult& result : results) {
+      resp::array(out, 5);
+      resp::bulk(out, result.slots.text());
+      resp::bulk(out, phase_name(result.phase));
+      resp::integer(out, result.pause_us);
+      resp::integer(out, result.held);
+      resp::bulk(out, result.text);
+    }
+    answer(out);
+  };
+  const Status status = back ? runner_->rollback(*slots, max_pause_ms, std::move(done))
+                             : runner_->cutover(*slots, max_pause_ms, std::move(done));
   if (!status) call.answer(error_reply(status));
 }
 
@@ -269,6 +283,11 @@ void AdminCommands::automatic(Call& call) {
 void AdminCommands::final(Call& call) {
   Result<SlotSet> slots = slots_of(call.words[1]);
   if (!slots) return call.answer(error_reply(slots.status()));
+  // A slot in NEW may be prepared for going back at this moment.
+  if (runner_->going_back(*slots)) {
+    return call.answer(error_reply(Status::refused(
+        cat("some of the slots ", slots->text(), " are going back to the old side"))));
+  }
   SlotSet not_new = *slots;
   not_new.remove(ports_.board->in_phase(SlotPhase::kNew));
   not_new.remove(ports_.board->in_phase(SlotPhase::kFinal));
@@ -364,10 +383,10 @@ void AdminCommands::help(Call& call) {
   std::string out;
   resp::array(out, table().size() + 1);
   for (const Entry& entry : table()) resp::bulk(out, cat("SHIM ", entry.usage));
-  resp::bulk(
-      out,
-      "CUTOVER, ABORT, AUTO, FINAL and RELOAD take AS <owner> <epoch> at the end: only the run "
-      "lock's owner");
+  resp::bulk(out,
+             "CUTOVER, ROLLBACK, ABORT, AUTO, FINAL and RELOAD take AS <owner> <epoch> at the end: "
+             "only the run "
+             "lock's owner");
   call.answer(out);
 }
 

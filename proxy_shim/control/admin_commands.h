@@ -54,6 +54,8 @@ class AdminCommands {
   void unlock(Call& call);
   void permit(Call& call);
   void cutover(Call& call);
+  void rollback(Call& call);
+  void move(Call& call, bool back);
   void abort(Call& call);
   void automatic(Call& call);
   void final(Call& call);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "common/base/file.h"
+#include "proxy_shim/control/direction.h"
 
 namespace sf {
 namespace {
@@ -20,18 +21,20 @@ constexpr int kSteadySamples = 2;         // small lags in a row before the auto
 }  // namespace
 
 CutoverRunner::CutoverRunner(const RunPorts& ports, RunnerOptions options,
-                             const std::vector<BackendDriver*>& more)
+                             std::vector<LaneDrivers> lanes)
     : ports_(ports),
       options_(std::move(options)),
       answers_(
           ports.clock, options_.answer_ms,
           [board = ports.board](const SlotSet& unit) { return board->row(unit.first()).phase; }),
       turns_(options_.pacing) {
-  lanes_.push_back(std::make_unique<Lane>(this, ports));
-  for (BackendDriver* driver : more) {
-    RunPorts own = ports;
-    own.driver = driver;
-    lanes_.push_back(std::make_unique<Lane>(this, own));
+  if (lanes.empty()) lanes.push_back({ports.driver, nullptr});
+  for (const LaneDrivers& drivers : lanes) {
+    RunPorts there = ports;
+    there.driver = drivers.there;
+    RunPorts back = ports;
+    back.driver = drivers.back;
+    lanes_.push_back(std::make_unique<Lane>(this, there, back));
   }
 }
 
@@ -39,8 +42,9 @@ CutoverRunner::~CutoverRunner() {
   stop();
 }
 
-void CutoverRunner::owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch) {
-  machine_of(unit).owe(debts, epoch);
+void CutoverRunner::owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch,
+                        bool back) {
+  unit_of(unit, back).machine->owe(debts, epoch);
   std::lock_guard guard(mutex_);
   debt_gap_ms_ = kDebtGapMsMin;
   debts_due_us_ = ports_.clock->mono_us();
@@ -98,7 +102,7 @@ void CutoverRunner::wake() {
 
 bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_t* gap_us) {
   std::unique_lock lock(runner->mutex_);
-  const Clock& clock = *ports.clock;
+  const Clock& clock = *runner->ports_.clock;
   for (;;) {
     if (gave_up()) return false;
     const int64_t wait_us = runner->turns_.wait_us(clock.mono_us());
@@ -113,7 +117,7 @@ bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_
 void CutoverRunner::Lane::end_turn() {
   {
     std::lock_guard guard(runner->mutex_);
-    runner->turns_.end(ports.clock->mono_us());
+    runner->turns_.end(runner->ports_.clock->mono_us());
     inside = false;
   }
   runner->changed_.notify_all();
@@ -144,7 +148,32 @@ Status CutoverRunner::check_units(const SlotSet& slots) const {
   return Status::ok();
 }
 
-Status CutoverRunner::cutover(const SlotSet& slots, int64_t max_pause_ms, Done done) {
+Status CutoverRunner::rollback(const SlotSet& slots, int64_t max_pause_ms, Done done) {
+  if (lanes_.front()->ports_for(true).driver == nullptr) {
+    const bool linked = ports_.driver->traits().reverse_link;
+    return Status::refused(
+        cat("there is no way back by the shim for servers of kind ", ports_.driver->kind(), ": ",
+            linked ? "their end is proved on the old side only"
+                   : "the old side does not follow the new one, so it lacks every write since the "
+                     "switch",
+            "; before a switch, SHIM ABORT; after it, a move of its own"));
+  }
+  const Status status = ask(slots, max_pause_ms, true, std::move(done));
+  if (status) ports_.board->set_auto(slots, false);
+  return status;
+}
+
+bool CutoverRunner::going_back(const SlotSet& slots) {
+  std::lock_guard guard(mutex_);
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [&](const auto& lane) {
+                       return lane->going_back && lane->running.intersects(slots);
+                     }) ||
+         std::any_of(queue_.begin(), queue_.end(),
+                     [&](const Job& job) { return job.back && job.slots.intersects(slots); });
+}
+
+Status CutoverRunner::ask(const SlotSet& slots, int64_t max_pause_ms, bool back, Done done) {
   Status status = check_units(slots);
   if (!status) return status;
   std::string why_not;
@@ -152,13 +181,18 @@ Status CutoverRunner::cutover(const SlotSet& slots, int64_t max_pause_ms, Done d
   const int64_t bound_ms = max_pause_ms > 0 ? max_pause_ms : options_.max_pause_ms;
   std::lock_guard guard(mutex_);
   if (stopping_) return Status::refused("the shim is being stopped");
+  for (const Job& job : queue_) {
+    if (job.back == back || !job.slots.intersects(slots)) continue;
+    return Status::refused(cat("slots ", job.slots.text(), " are queued for the other direction: ",
+                               "SHIM ABORT ", job.slots.text(), " first"));
+  }
   const std::vector<SlotSet> units = units_of(slots);
   const uint64_t request = answers_.ask(units, std::move(done));
   for (const SlotSet& unit : units) {
     const auto queued = std::find_if(queue_.begin(), queue_.end(),
                                      [&](const Job& job) { return job.slots == unit; });
     if (queued == queue_.end()) {
-      queue_.push_back({unit, bound_ms, 0, ports_.clock->mono_us(), {request}});
+      queue_.push_back({unit, back, bound_ms, 0, ports_.clock->mono_us(), {request}});
       continue;
     }
     // Asked for again while it is tried: this one's bound and patience count from here on.
@@ -175,7 +209,9 @@ void CutoverRunner::abort(const SlotSet& slots) {
   {
     std::lock_guard guard(mutex_);
     for (auto& lane : lanes_) {
-      if (lane->running.intersects(slots)) lane->interrupts.set("aborted by the operator");
+      if (!lane->running.intersects(slots)) continue;
+      lane->interrupts.set("aborted by the operator");
+      lane->aborted = true;
     }
     for (auto it = queue_.begin(); it != queue_.end();) {
       if (it->slots.intersects(slots)) {
@@ -203,14 +239,15 @@ Status CutoverRunner::set_auto(const SlotSet& slots, bool on) {
   return Status::ok();
 }
 
-CutoverMachine& CutoverRunner::machine_of(const SlotSet& unit) {
+CutoverRunner::Unit& CutoverRunner::unit_of(const SlotSet& slots, bool back) {
   std::lock_guard guard(mutex_);
-  std::unique_ptr<CutoverMachine>& machine = machines_[unit.first()];
-  if (!machine) {
-    machine = std::make_unique<CutoverMachine>(ports_.driver->traits(),
-                                               ports_.board->row(unit.first()).phase);
+  Unit& unit = units_[slots.first()];
+  if (!unit.machine) {
+    const SlotPhase phase = ports_.board->row(slots.first()).phase;
+    unit.back = back;
+    unit.machine = std::make_unique<CutoverMachine>(ports_.driver->traits(), turned(phase, back));
   }
-  return *machine;
+  return unit;
 }
 
 bool CutoverRunner::sleep_until(std::unique_lock<std::mutex>& lock, int64_t us) {
@@ -248,6 +285,8 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job
         *job = std::move(*it);
         queue_.erase(it);
         lane.running = job->slots;
+        lane.going_back = job->back;
+        lane.aborted = false;
         lane.ready_us = job->not_before_us;
         lane.inside = true;
         turns_.prepare();
@@ -280,7 +319,7 @@ void CutoverRunner::queue_automatic_locked() {
                         std::any_of(queue_.begin(), queue_.end(),
                                     [&](const Job& job) { return job.slots.intersects(unit); });
     if (!queued) {
-      queue_.push_back({unit, options_.max_pause_ms, 0, ports_.clock->mono_us(), {}});
+      queue_.push_back({unit, false, options_.max_pause_ms, 0, ports_.clock->mono_us(), {}});
     }
   }
 }
@@ -295,7 +334,7 @@ void CutoverRunner::pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane) {
   paying_ = true;
   debts_due_us_ = 0;
   std::vector<int> firsts;
-  for (const auto& [first, machine] : machines_) firsts.push_back(first);
+  for (const auto& [first, unit] : units_) firsts.push_back(first);
   bool left = false;
   bool passed_over = false;  // another lane has it, and may leave a debt as it was
   const int64_t enough = ports_.clock->mono_us() + kDebtPassMs * 1000;
@@ -308,13 +347,12 @@ void CutoverRunner::pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane) {
       passed_over = true;
       continue;
     }
-    CutoverMachine* machine = machines_[first].get();
-    if (ports_.board->row(first).phase == SlotPhase::kFinal) machine->forgive_link();
-    if (!machine->owes()) continue;
+    Unit& unit = units_[first];
+    if (ports_.board->row(first).phase == SlotPhase::kFinal) unit.machine->forgive_link();
+    if (!unit.machine->owes()) continue;
     lane.paying = slots;
     lock.unlock();
-    UnitRun run(lane.ports, &lane.interrupts, machine, slots, options_.max_pause_ms);
-    if (!run.retry()) left = true;
+    if (!pay(lane, unit, slots, options_.max_pause_ms)) left = true;
     lock.lock();
     lane.paying = {};
   }
@@ -344,7 +382,7 @@ void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult 
     (void)lane.interrupts.take();
     if (lane.inside) turns_.withdraw();
     lane.inside = false;
-    again = again && !stopping_;
+    again = again && !stopping_ && !lane.aborted;
     if (again) {
       for (const uint64_t request : job.requests) {
         answers_.tried(request, job.slots, job.attempts, result.text);
@@ -362,7 +400,7 @@ void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult 
 // Asked for again while it ran: one job for both.
 void CutoverRunner::queue_again_locked(Job job) {
   for (Job& queued : queue_) {
-    if (!(queued.slots == job.slots)) continue;
+    if (!(queued.slots == job.slots) || queued.back != job.back) continue;
     queued.requests.insert(queued.requests.end(), job.requests.begin(), job.requests.end());
     queued.not_before_us = job.not_before_us;
     return;
@@ -370,16 +408,19 @@ void CutoverRunner::queue_again_locked(Job job) {
   queue_.push_back(std::move(job));
 }
 
-bool CutoverRunner::may_start(Lane& lane, const Job& job, CutoverMachine& machine,
-                              std::string* why_not, bool* hopeless) {
+bool CutoverRunner::pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms) {
+  UnitRun run(lane.ports_for(unit.back), &lane.interrupts, unit.machine.get(), slots, max_pause_ms,
+              unit.back);
+  return run.retry();
+}
+
+bool CutoverRunner::may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not,
+                              bool* hopeless) {
   *hopeless = false;
-  BackendDriver& driver = *lane.ports.driver;
-  if (machine.owes()) {
-    UnitRun run(lane.ports, &lane.interrupts, &machine, job.slots, job.max_pause_ms);
-    if (!run.retry()) {
-      *why_not = cat("an earlier attempt is not yet taken back: ", machine.debt());
-      return false;
-    }
+  BackendDriver& driver = *lane.ports_for(job.back).driver;
+  if (unit.machine->owes() && !pay(lane, unit, job.slots, job.max_pause_ms)) {
+    *why_not = cat("an earlier attempt is not yet taken back, or tied up: ", unit.machine->debt());
+    return false;
   }
   if (!ports_.permits->valid(job.slots, why_not)) {
     *hopeless = true;
@@ -412,21 +453,32 @@ bool CutoverRunner::may_start(Lane& lane, const Job& job, CutoverMachine& machin
 
 CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* result) {
   ++job.attempts;
-  result->phase = ports_.board->row(job.slots.first()).phase;
-  if (result->phase != SlotPhase::kOld) {
-    result->text = result->phase == SlotPhase::kDoubt ? ports_.board->row(job.slots.first()).text
-                                                      : "the new side owns it already";
+  const SlotRow row = ports_.board->row(job.slots.first());
+  const SlotPhase from = turned(SlotPhase::kOld, job.back);
+  result->phase = row.phase;
+  if (row.phase != from) {
+    result->text = row.phase == SlotPhase::kDoubt ? row.text
+                   : !job.back                    ? "the new side owns it already"
+                   : row.phase == SlotPhase::kFinal
+                       ? "it is handed back: nothing sends it here any more"
+                       : "the old side owns it already";
     return Verdict::kDone;
   }
-  CutoverMachine& machine = machine_of(job.slots);
+  Unit& unit = unit_of(job.slots, job.back);
   bool hopeless = false;
-  if (!may_start(lane, job, machine, &result->text, &hopeless)) {
+  if (!may_start(lane, job, unit, &result->text, &hopeless)) {
     ports_.board->set_text(job.slots, cat("not started: ", result->text));
     return hopeless || job.attempts >= options_.attempts_max ? Verdict::kDone : Verdict::kAgain;
   }
-  UnitRun run(lane.ports, &lane.interrupts, &machine, job.slots, job.max_pause_ms);
+  if (unit.back != job.back) {
+    unit.back = job.back;
+    unit.machine = std::make_unique<CutoverMachine>(ports_.driver->traits(), SlotPhase::kOld);
+  }
+  CutoverMachine& machine = *unit.machine;
+  UnitRun run(lane.ports_for(job.back), &lane.interrupts, &machine, job.slots, job.max_pause_ms,
+              job.back);
   run.attempt(ports_.store->reserve_epoch(), &lane);
-  result->phase = machine.phase();
+  result->phase = turned(machine.phase(), job.back);
   result->pause_us = run.pause_us();
   result->held = run.held();
   result->text = run.text();
@@ -435,8 +487,7 @@ CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* 
     debt_gap_ms_ = kDebtGapMsMin;
     owe_later_locked();
   }
-  const bool again = machine.phase() == SlotPhase::kOld && job.attempts < options_.attempts_max &&
-                     machine.reason() != "aborted by the operator";
+  const bool again = result->phase == from && job.attempts < options_.attempts_max;
   return again ? Verdict::kAgain : Verdict::kDone;
 }
 

@@ -36,16 +36,22 @@ class CutoverRunner {
  public:
   using Done = CutoverAnswers::Done;
 
-  // One lane works with `ports.driver`, one more with each of `more`; they outlive the runner.
-  CutoverRunner(const RunPorts& ports, RunnerOptions options,
-                const std::vector<BackendDriver*>& more = {});
+  // What one lane works with: drivers of its own, which outlive the runner. `back` sees the sides
+  // exchanged; null: this kind has no way back.
+  struct LaneDrivers {
+    BackendDriver* there = nullptr;
+    BackendDriver* back = nullptr;
+  };
+  // None: one lane with `ports.driver`, and no way back.
+  CutoverRunner(const RunPorts& ports, RunnerOptions options, std::vector<LaneDrivers> lanes = {});
   ~CutoverRunner();
   // How many lanes a pair of this kind can use: its servers take slots one by one, and a fence or
   // an end is of one slot alone.
   static int lanes_for(const HoldPacing& pacing) { return pacing.at_once + 2; }
 
   // Before start(): what the start-up left owed for a unit.
-  void owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch);
+  // `back`: of an attempt, or a switch, back to the old side.
+  void owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch, bool back);
   void start();  // after stop() again, too
   // Takes running attempts back if that is still possible, and ends the threads. Queued units are
   // answered as not started.
@@ -53,7 +59,13 @@ class CutoverRunner {
 
   // `done` is called when every unit is decided or the time is over, on a thread of the runner's.
   // Refused if the slots are not whole units of the plan. max_pause_ms 0: the plan's.
-  Status cutover(const SlotSet& slots, int64_t max_pause_ms, Done done);
+  Status cutover(const SlotSet& slots, int64_t max_pause_ms, Done done) {
+    return ask(slots, max_pause_ms, false, std::move(done));
+  }
+  // Units in NEW go back to the old side, which follows the new one. They leave the automatic mode.
+  Status rollback(const SlotSet& slots, int64_t max_pause_ms, Done done);
+  // Some of them are on their way back, or queued for it.
+  bool going_back(const SlotSet& slots);
   void abort(const SlotSet& slots);
   Status set_auto(const SlotSet& slots, bool on);
   // Takes the running attempts back, if they can be: a hold overflowed, a backend changed.
@@ -64,26 +76,37 @@ class CutoverRunner {
   std::vector<SlotSet> units_of(const SlotSet& slots) const;
 
  private:
+  // A unit's machine, and the direction of its last attempt: the machine's OLD is who owns the unit
+  // before a switch in that direction (direction.h).
+  struct Unit {
+    std::unique_ptr<CutoverMachine> machine;
+    bool back = false;
+  };
   struct Job {
     SlotSet slots;
+    bool back = false;
     int64_t max_pause_ms = 0;
     int attempts = 0;
     int64_t not_before_us = 0;       // since when it is there to be begun
     std::vector<uint64_t> requests;  // none: the automatic mode's
   };
   struct Lane : HoldGate {
-    Lane(CutoverRunner* owner, const RunPorts& own) : runner(owner), ports(own) {}
+    Lane(CutoverRunner* owner, const RunPorts& there, const RunPorts& back)
+        : runner(owner), ports{there, back} {}
+    const RunPorts& ports_for(bool back) const { return ports[back ? 1 : 0]; }
     bool take_turn(const std::function<bool()>& gave_up, int64_t* gap_us) override;
     void end_turn() override;
 
     CutoverRunner* const runner;
-    const RunPorts ports;  // its own driver
+    const RunPorts ports[2];  // with its own drivers: there, back
     InterruptBox interrupts;
     // Guarded by mutex_:
-    SlotSet running;       // the job's
-    SlotSet paying;        // whose debts it pays
-    bool inside = false;   // counted by turns_
-    int64_t ready_us = 0;  // since when its job is there to be begun
+    SlotSet running;          // the job's
+    bool going_back = false;  // the job is
+    bool aborted = false;     // likewise: whatever becomes of the attempt, there is no other
+    SlotSet paying;           // whose debts it pays
+    bool inside = false;      // counted by turns_
+    int64_t ready_us = 0;     // since when its job is there to be begun
     std::thread thread;
   };
   enum class Verdict { kDone, kAgain };
@@ -97,10 +120,12 @@ class CutoverRunner {
   void pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane);
   void owe_later_locked();
   Verdict run_job(Lane& lane, Job& job, UnitResult* result);
-  bool may_start(Lane& lane, const Job& job, CutoverMachine& machine, std::string* why_not,
-                 bool* hopeless);
+  bool pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms);
+  bool may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not, bool* hopeless);
+  Status ask(const SlotSet& slots, int64_t max_pause_ms, bool back, Done done);
   void answer(const Job& job, const UnitResult& result);
-  CutoverMachine& machine_of(const SlotSet& unit);
+  // Made in direction `back` if there is none.
+  Unit& unit_of(const SlotSet& slots, bool back);
   bool sleep_until(std::unique_lock<std::mutex>& lock, int64_t us);
   Status check_units(const SlotSet& slots) const;
 
@@ -110,7 +135,7 @@ class CutoverRunner {
 
   std::mutex mutex_;  // everything below
   std::condition_variable changed_;
-  std::map<int, std::unique_ptr<CutoverMachine>> machines_;  // by first slot; used by one lane
+  std::map<int, Unit> units_;  // by first slot; each is used by one lane at a time
   HoldTurns turns_;
   int64_t debts_due_us_ = 0;
   int64_t debt_gap_ms_ = 0;

@@ -1,5 +1,7 @@
 #include "proxy_shim/control/move_control.h"
 
+#include "proxy_shim/control/direction.h"
+
 namespace sf {
 namespace {
 
@@ -16,47 +18,63 @@ RunnerOptions runner_options(const MovePlan& plan, const std::string& state_dir)
   return out;
 }
 
-std::vector<BackendDriver*> pointers(const std::vector<std::unique_ptr<BackendDriver>>& drivers) {
-  std::vector<BackendDriver*> out;
-  for (const auto& driver : drivers) out.push_back(driver.get());
+std::vector<CutoverRunner::LaneDrivers> pointers(const std::vector<MoveControl::Lane>& lanes) {
+  std::vector<CutoverRunner::LaneDrivers> out;
+  for (const auto& lane : lanes) out.push_back({lane.there.get(), lane.back.get()});
   return out;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<MoveControl>> MoveControl::reach(MovePlan plan, const ControlPorts& ports) {
+Result<std::vector<MoveControl::Lane>> MoveControl::reach_lanes(const MovePlan& plan,
+                                                                const ControlPorts& ports) {
   const std::string name = "slotferry-shim-" + ports.run_id.substr(0, 8);
-  auto driver = make_driver(plan, ports.store, ports.clock, name, kConnectMs);
-  if (!driver) return driver.status();
-  auto second = make_driver(plan, ports.store, ports.clock, "slotferry-shim-monitor", kConnectMs);
-  if (!second) return second.status();
-  Drivers more;
-  const int lanes = (*driver)->side_by_side() && plan.unit == CutUnit::kSlot
-                        ? CutoverRunner::lanes_for(runner_options(plan, "").pacing)
-                        : 1;
-  for (int i = 1; i < lanes; ++i) {
-    auto another = make_driver(plan, ports.store, ports.clock, cat(name, "-", i), kConnectMs);
-    if (!another) return another.status();
-    more.push_back(std::move(*another));
+  std::vector<Lane> out;
+  int lanes = 1;
+  for (int i = 0; i < lanes; ++i) {
+    const std::string own = i == 0 ? name : cat(name, "-", i);
+    auto there = make_driver(plan, ports.store, ports.clock, own, kConnectMs);
+    if (!there) return there.status();
+    Lane lane{std::move(*there), nullptr};
+    // Of its own kind, too, the way back is.
+    if (lane.there->side_by_side()) {
+      lanes = CutoverRunner::lanes_for(runner_options(plan, "").pacing);
+      auto back = make_driver(turned(plan), ports.store, ports.clock, own + "-back", kConnectMs);
+      if (!back) return back.status();
+      lane.back = std::move(*back);
+    }
+    out.push_back(std::move(lane));
   }
-  return std::unique_ptr<MoveControl>(new MoveControl(std::move(plan), ports, std::move(*driver),
-                                                      std::move(more), std::move(*second)));
+  return out;
 }
 
-MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports,
-                         std::unique_ptr<BackendDriver> driver, Drivers more,
+Result<std::unique_ptr<MoveControl>> MoveControl::reach(MovePlan plan, const ControlPorts& ports) {
+  auto lanes = reach_lanes(plan, ports);
+  if (!lanes) return lanes.status();
+  auto second = make_driver(plan, ports.store, ports.clock, "slotferry-shim-monitor", kConnectMs);
+  if (!second) return second.status();
+  return std::unique_ptr<MoveControl>(
+      new MoveControl(std::move(plan), ports, std::move(*lanes), std::move(*second)));
+}
+
+MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
                          std::unique_ptr<BackendDriver> for_monitor)
     : plan_(std::move(plan)),
       shared_(ports),
-      driver_(std::move(driver)),
-      more_(std::move(more)),
+      lanes_(std::move(lanes)),
       permits_(std::make_unique<Permits>(ports.clock)),
       board_(std::make_unique<SlotBoard>(plan_)),
-      ports_{&plan_,         ports.store,   board_.get(),
-             permits_.get(), driver_.get(), ports.plane,
-             ports.stats,    ports.clock,   ports.log.tagged("cutover")},
+      ports_{&plan_,
+             ports.store,
+             board_.get(),
+             permits_.get(),
+             lanes_.front().there.get(),
+             ports.plane,
+             ports.stats,
+             ports.clock,
+             ports.log.tagged("cutover")},
       runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir),
-                                              pointers(more_))),
+                                              pointers(lanes_))),
       watch_(std::make_unique<GroupWatch>(
           plan_, board_.get(), ports.store,
           [this](const std::string& why) { runner_->interrupt(why); }, ports.log.tagged("groups"))),
@@ -74,8 +92,8 @@ MoveControl::~MoveControl() {
 }
 
 Status MoveControl::settle() {
-  Result<StartVerdicts> verdicts =
-      settle_at_start(plan_, *shared_.store, *driver_, kAskMs, shared_.log);
+  Result<StartVerdicts> verdicts = settle_at_start(plan_, *shared_.store, *lanes_.front().there,
+                                                   kAskMs, shared_.log, lanes_.front().back.get());
   if (!verdicts) return verdicts.status();
   bool mark_owed = false;
   int told = 0;
@@ -89,7 +107,7 @@ Status MoveControl::settle() {
     if (done.contains(slot) || !(debts.follow || debts.unfence || debts.mark || debts.link))
       continue;
     const SlotSet unit = plan_.unit == CutUnit::kPlan ? plan_.slots : SlotSet::of(slot);
-    runner_->owe(unit, debts, verdicts->epoch);
+    runner_->owe(unit, debts, verdicts->epoch, verdict.back);
     done.add(unit);
   }
   if (told > kVerdictsTold) {

@@ -31,6 +31,10 @@ struct ControlPorts {
 
 class MoveControl {
  public:
+  struct Lane {
+    std::unique_ptr<BackendDriver> there;
+    std::unique_ptr<BackendDriver> back;  // null: no way back for this kind
+  };
   // Connects to both masters: for each lane of the runner, and for the monitor. An error is one
   // sentence.
   static Result<std::unique_ptr<MoveControl>> reach(MovePlan plan, const ControlPorts& ports);
@@ -58,15 +62,14 @@ class MoveControl {
   AdminCommands& commands() { return commands_; }
 
  private:
-  using Drivers = std::vector<std::unique_ptr<BackendDriver>>;
-  MoveControl(MovePlan plan, const ControlPorts& ports, std::unique_ptr<BackendDriver> driver,
-              Drivers more, std::unique_ptr<BackendDriver> for_monitor);
+  static Result<std::vector<Lane>> reach_lanes(const MovePlan& plan, const ControlPorts& ports);
+  MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
+              std::unique_ptr<BackendDriver> for_monitor);
   void owe_debts();
 
   const MovePlan plan_;
   const ControlPorts shared_;
-  const std::unique_ptr<BackendDriver> driver_;
-  const Drivers more_;  // of the runner's further lanes
+  const std::vector<Lane> lanes_;  // of the runner
   const std::unique_ptr<Permits> permits_;
   const std::unique_ptr<SlotBoard> board_;
   const RunPorts ports_;

@@ -51,7 +51,7 @@ ShimReport::Slot ShimReport::slot(int slot) const {
   Slot out{ports_.board->row(slot), ""};
   const SlotPhase phase = out.row.phase;
   const bool known = phase != SlotPhase::kOutside && phase != SlotPhase::kDoubt;
-  if (known) out.owner = ports_.board->owner(phase).text();
+  if (known) out.owner = ports_.board->owner(out.row).text();
   return out;
 }
 

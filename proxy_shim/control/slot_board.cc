@@ -6,6 +6,13 @@
 #include <tuple>
 
 namespace sf {
+namespace {
+
+bool is_on_new(const SlotRow& row) {
+  return row.phase == SlotPhase::kNew || row.phase == SlotPhase::kFinal || row.back;
+}
+
+}  // namespace
 
 SlotBoard::SlotBoard(const MovePlan& plan) : plan_(plan) {
   for (int slot = 0; slot < kSlotCount; ++slot) {
@@ -30,7 +37,10 @@ void SlotBoard::set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch,
 std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   auto table = std::make_shared<RouteTable>();
   table->epoch = ++route_epoch_;
-  for (const SlotRow& row : rows_) table->phase[static_cast<size_t>(row.slot)] = row.phase;
+  for (const SlotRow& row : rows_) {
+    table->phase[static_cast<size_t>(row.slot)] = row.phase;
+    if (row.back) table->back.add(row.slot);
+  }
   table->old_side = {plan_.old_side.master, plan_.old_side.password, run_id_[0]};
   table->new_side = {plan_.new_side.master, plan_.new_side.password, run_id_[1]};
   table->old_writes_stopped = is_stopped(PairSide::kOld);
@@ -58,12 +68,21 @@ Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase) {
 }
 
 Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
-                          SlotPhase others_phase) {
+                          SlotPhase others_phase, bool back) {
   std::lock_guard gate(gate_);
   std::shared_ptr<const RouteTable> table;
   {
     std::lock_guard guard(mutex_);
-    slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].phase = phase; });
+    const bool held = phase >= SlotPhase::kHold && phase <= SlotPhase::kPromote;
+    slots.for_each([&](int slot) {
+      SlotRow& row = rows_[static_cast<size_t>(slot)];
+      const bool was_new = is_on_new(row);
+      row.phase = phase;
+      row.back = held && back;
+      if (is_on_new(row) == was_new) return;
+      row.steady = 0;  // lags are of one direction
+      lags_[static_cast<size_t>(slot)].clear();
+    });
     others.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].phase = others_phase; });
     table = table_locked();
   }
@@ -183,9 +202,8 @@ SlotSet SlotBoard::automatic() const {
   return out;
 }
 
-HostPort SlotBoard::owner(SlotPhase phase) const {
-  const bool is_new = phase == SlotPhase::kNew || phase == SlotPhase::kFinal;
-  return is_new ? plan_.new_side.master : plan_.old_side.master;
+HostPort SlotBoard::owner(const SlotRow& row) const {
+  return is_on_new(row) ? plan_.new_side.master : plan_.old_side.master;
 }
 
 uint64_t SlotBoard::route_epoch() const {

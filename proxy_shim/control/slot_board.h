@@ -24,7 +24,8 @@ struct SlotRow {
   int64_t lag = -1;      // -1: unknown, or the new side does not follow
   int steady = 0;        // samples in a row with a small lag
   bool automatic = false;
-  std::string text;  // the last thing worth saying about it
+  bool back = false;  // held, and on its way back
+  std::string text;   // the last thing worth saying about it
 };
 
 class SlotBoard {
@@ -40,9 +41,9 @@ class SlotBoard {
 
   // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
   Status publish(const SlotSet& slots, SlotPhase phase);
-  // Two sets in one table.
+  // Two sets in one table. `back`: `slots` are held on their way back.
   Status publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
-                 SlotPhase others_phase);
+                 SlotPhase others_phase, bool back = false);
   // A side's writes are answered with a retryable error until allowed again; `why` names the
   // reason. Three independent reasons a side: the monitor's judgement, a marker not yet written,
   // and another first server of the group in the dashboard.
@@ -67,7 +68,7 @@ class SlotBoard {
   SlotRow row(int slot) const;
   SlotSet in_phase(SlotPhase phase) const;
   SlotSet automatic() const;
-  HostPort owner(SlotPhase phase) const;
+  HostPort owner(const SlotRow& row) const;
   uint64_t route_epoch() const;
 
  private:

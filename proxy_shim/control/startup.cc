@@ -2,10 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proxy_shim/control/direction.h"
+
 namespace sf {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* kNotFenced = "the old side is not fenced";
 
 SlotVerdict doubt(int slot, const std::string& why) {
   SlotVerdict out;
@@ -58,17 +62,47 @@ SlotVerdict judge_new(int slot, const SlotRecord& record, const SlotReport& old_
   out.debts.mark = !traits.exact_end && marker == 0;
   out.debts.link = record.phase == SlotPhase::kNew && traits.reverse_link && !record.linked;
   out.debts.promoted = record.promoted;
-  if (record.phase == SlotPhase::kNew && !closed) out.text = "the old side is not fenced";
+  if (record.phase == SlotPhase::kNew && !closed) out.text = kNotFenced;
+  return out;
+}
+
+// A slot that was on its way back, or went back: the same with the sides exchanged. Nothing was
+// ever promoted on the way there but by its plan, so a side that is open and should not be is no
+// accident.
+SlotVerdict judge_back(int slot, const SlotRecord& record, const SlotReport& old_side,
+                       const SlotReport& new_side, const CutTraits& traits) {
+  SlotRecord seen = record;
+  seen.phase = turned(record.phase, true);
+  SlotVerdict out = seen.phase == SlotPhase::kOld
+                        ? judge_old(slot, seen, new_side, old_side, traits, 0)
+                        : judge_new(slot, seen, new_side, old_side, traits, 0);
+  out.back = true;
+  const bool doubtful = out.phase == SlotPhase::kDoubt;
+  if (doubtful || !out.text.empty()) {
+    out.text = cat(out.text, " (on the way back, where the new side is the one that is left)");
+  }
+  if (doubtful) return out;
+  if (seen.phase == SlotPhase::kOld && old_side.master && !out.debts.follow &&
+      old_side.fence != SlotReport::Fence::kPermanent) {
+    SlotVerdict open = doubt(slot, "the record says the new side owns it, the old side is open");
+    open.back = true;
+    return open;
+  }
+  out.phase = turned(out.phase, true);
   return out;
 }
 
 // Groups of slots with the same things to do, so that one call does them all.
-SlotSet with(const StartVerdicts& verdicts, bool (*wanted)(const SlotVerdict&)) {
+SlotSet with(const StartVerdicts& verdicts, bool back, bool (*wanted)(const SlotVerdict&)) {
   SlotSet out;
   for (const auto& [slot, verdict] : verdicts.slots) {
-    if (wanted(verdict)) out.add(slot);
+    if (verdict.back == back && wanted(verdict)) out.add(slot);
   }
   return out;
+}
+
+bool is_open(const SlotVerdict& verdict) {
+  return verdict.text.starts_with(kNotFenced);
 }
 
 // Closes old sides found open although the new side owns the slot.
@@ -80,13 +114,13 @@ void fence_again(const SlotSet& slots, uint64_t epoch, BackendDriver& driver, in
     if (end) end = driver.fence_permanent(attempt, timeout_ms);
     SlotVerdict& verdict = out->slots[slot];
     if (end) verdict.text.clear();
-    if (!end) verdict.text = cat("the old side is not fenced: ", end.status().text());
+    if (!end) verdict.text = cat(kNotFenced, ": ", end.status().text());
   });
 }
 
 void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartVerdicts* out,
-               const Log& log) {
-  const SlotSet follow = with(*out, [](const SlotVerdict& v) { return v.debts.follow; });
+               bool back, const Log& log) {
+  const SlotSet follow = with(*out, back, [](const SlotVerdict& v) { return v.debts.follow; });
   Status away;  // a server that does not answer is not asked for every slot
   follow.for_each([&](int slot) {
     SlotVerdict& verdict = out->slots[slot];
@@ -94,19 +128,22 @@ void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartV
         away ? driver.follow_again({SlotSet::of(slot), epoch}, {}, timeout_ms) : away;
     verdict.debts.follow = !status;
     if (status) {
-      log.info(cat("slot ", slot, ": the new side follows again"));
+      log.info(cat("slot ", slot, ": the ", back ? "old" : "new", " side follows again"));
     } else if (status.code() == Code::kRefused && driver.traits().exact_end) {
-      verdict = doubt(slot, cat("the record says the old side owns it, and the new side was "
-                                "promoted and will not follow again: ",
+      verdict = doubt(slot, cat("the record says the ", back ? "new" : "old",
+                                " side owns it, and the other one was promoted and will not "
+                                "follow again: ",
                                 status.text()));
     } else {
       if (status.code() != Code::kRefused) away = status;
       verdict.debts.follow = status.code() != Code::kRefused;
-      verdict.debts.why = verdict.text = cat("new side following again: ", status.text());
+      verdict.debts.why = verdict.text =
+          cat(back ? "old" : "new", " side following again: ", status.text());
     }
   });
-  const SlotSet unfence = with(
-      *out, [](const SlotVerdict& v) { return v.phase == SlotPhase::kOld && v.debts.unfence; });
+  const SlotSet unfence = with(*out, back, [](const SlotVerdict& v) {
+    return v.phase == turned(SlotPhase::kOld, v.back) && v.debts.unfence;
+  });
   if (unfence.empty()) return;
   Status status = driver.unfence({unfence, epoch}, timeout_ms);
   if (status) status = driver.release({unfence, epoch}, timeout_ms);
@@ -114,34 +151,55 @@ void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartV
     SlotVerdict& verdict = out->slots[slot];
     verdict.debts.unfence = !status;
     if (!status) {
-      verdict.debts.why = verdict.text = cat("lifting the old side's fence: ", status.text());
+      verdict.debts.why = verdict.text =
+          cat("lifting the ", back ? "new" : "old", " side's fence: ", status.text());
     }
   });
+}
+
+void settle_direction(uint64_t epoch, BackendDriver& driver, const MovePlan& plan,
+                      int64_t timeout_ms, StartVerdicts* out, bool back, const Log& log) {
+  take_back(epoch, driver, timeout_ms, out, back, log);
+  const SlotSet open = with(*out, back, is_open);
+  if (driver.traits().permanent_fence && (plan.stay.empty() || driver.traits().exact_end)) {
+    fence_again(open, epoch, driver, timeout_ms, out);
+    if (!open.empty()) (void)driver.release({open, epoch}, timeout_ms);
+  } else {
+    open.for_each([&](int slot) { out->slots[slot].text.clear(); });
+  }
 }
 
 }  // namespace
 
 std::string not_the_owner(const SlotRecord& record, const std::optional<uint64_t>& promoted) {
   if (!promoted || *promoted == record.epoch) return {};
+  const char* side = record.phase == SlotPhase::kOld ? "old" : "new";
   if (*promoted > record.epoch) {
-    return cat("the record says the new side owns it since epoch ", record.epoch,
+    return cat("the record says the ", side, " side owns it since epoch ", record.epoch,
                ", the server there was promoted in epoch ", *promoted,
                ": the record is an older copy");
   }
   return cat(
-      "the record says the new side owns it since epoch ", record.epoch,
+      "the record says the ", side, " side owns it since epoch ", record.epoch,
       ", and the server there was not promoted then: it is another one, or has lost its data");
 }
 
 SlotVerdict judge_slot(int slot, const SlotRecord& record, const SlotReport& old_side,
                        const SlotReport& new_side, const CutTraits& traits, uint64_t marker) {
+  const SlotReport& owner = record.phase == SlotPhase::kOld ? old_side : new_side;
+  if (record.epoch != 0 && (record.back || record.phase == SlotPhase::kOld)) {
+    const std::string why = not_the_owner(record, owner.promoted);
+    if (!why.empty()) return doubt(slot, why);
+  }
+  if (record.back) return judge_back(slot, record, old_side, new_side, traits);
   return record.phase == SlotPhase::kOld
              ? judge_old(slot, record, old_side, new_side, traits, marker)
              : judge_new(slot, record, old_side, new_side, traits, marker);
 }
 
 Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
-                                      BackendDriver& driver, int64_t timeout_ms, const Log& log) {
+                                      BackendDriver& driver, int64_t timeout_ms, const Log& log,
+                                      BackendDriver* back) {
   const std::map<int, SlotRecord> records = store.records();
   SlotSet live;  // not handed back: epochs still matter
   for (const auto& [slot, record] : records) {
@@ -163,6 +221,11 @@ Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
   Result<std::map<int, uint64_t>> promoted = driver.promoted(plan.slots, timeout_ms);
   if (!promoted) return promoted.status();
   for (const auto& [slot, promote] : *promoted) survey->new_side[slot].promoted = promote;
+  if (back != nullptr) {
+    promoted = back->promoted(plan.slots, timeout_ms);
+    if (!promoted) return promoted.status();
+    for (const auto& [slot, promote] : *promoted) survey->old_side[slot].promoted = promote;
+  }
   Result<std::map<int, uint64_t>> markers = driver.markers(plan.slots, timeout_ms);
   if (!markers) return markers.status();
   StartVerdicts out;
@@ -171,17 +234,12 @@ Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
     out.slots[slot] = judge_slot(slot, record, survey->old_side.at(slot), survey->new_side.at(slot),
                                  driver.traits(), markers->at(slot));
   }
-  take_back(*epoch, driver, timeout_ms, &out, log);
-  const SlotSet open =
-      with(out, [](const SlotVerdict& v) { return v.text == "the old side is not fenced"; });
-  if (driver.traits().permanent_fence && (plan.stay.empty() || driver.traits().exact_end)) {
-    fence_again(open, *epoch, driver, timeout_ms, &out);
-    if (!open.empty()) (void)driver.release({open, *epoch}, timeout_ms);
-  } else {
-    open.for_each([&](int slot) { out.slots[slot].text.clear(); });
+  settle_direction(*epoch, driver, plan, timeout_ms, &out, false, log);
+  if (back != nullptr) settle_direction(*epoch, *back, plan, timeout_ms, &out, true, log);
+  SlotSet doubtful;
+  for (const auto& [slot, verdict] : out.slots) {
+    if (verdict.phase == SlotPhase::kDoubt) doubtful.add(slot);
   }
-  const SlotSet doubtful =
-      with(out, [](const SlotVerdict& v) { return v.phase == SlotPhase::kDoubt; });
   store.audit({{"what", "shim settled"}, {"epoch", *epoch}, {"doubt", doubtful.text()}});
   return out;
 }

@@ -18,6 +18,7 @@ struct SlotVerdict {
   SlotPhase phase = SlotPhase::kOld;
   std::string text;             // worth telling the operator; "" if all is as it should be
   CutoverMachine::Debts debts;  // what could not be done now and is tried again
+  bool back = false;            // they are of an attempt, or a switch, back to the old side
 };
 
 struct StartVerdicts {
@@ -27,10 +28,12 @@ struct StartVerdicts {
 
 // Fails, and the shim must not serve, if a side cannot be asked or has seen a higher epoch of the
 // plan than the record knows.
+// `back`: a driver that sees the sides exchanged; null: this kind has no way back.
 Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
-                                      BackendDriver& driver, int64_t timeout_ms, const Log& log);
+                                      BackendDriver& driver, int64_t timeout_ms, const Log& log,
+                                      BackendDriver* back = nullptr);
 
-// The sentence why a new side with this promote record is not the one that owns the slot; "" if it
+// The sentence why a server with this promote record is not the one that owns the slot; "" if it
 // is, or its kind keeps none.
 std::string not_the_owner(const SlotRecord& record, const std::optional<uint64_t>& promoted);
 

@@ -46,6 +46,7 @@ std::string record_text(const SlotRecord& record) {
   return Json{{"phase", phase_name(record.phase)},
               {"epoch", record.epoch},
               {"attempt", record.attempt},
+              {"back", record.back},
               {"proof", position_json(record.proof)},
               {"promoted", position_json(record.promoted)},
               {"marked", record.marked},
@@ -69,6 +70,7 @@ std::optional<SlotRecord> parse_record(const std::string& text) {
   if (!known) return std::nullopt;
   out.epoch = json.value("epoch", uint64_t{0});
   out.attempt = json.value("attempt", uint64_t{0});
+  out.back = json.value("back", false);  // not in records of shims that could not go back
   out.proof = position_of(json.value("proof", Json::object()));
   out.promoted = position_of(json.value("promoted", Json::object()));
   out.marked = json.value("marked", false);
@@ -397,13 +399,15 @@ Status StateStore::put_records(const std::map<int, SlotRecord>& changed, rocksdb
   return status;
 }
 
-Status StateStore::record_intent(const SlotSet& slots, uint64_t epoch, const Json& entry) {
+Status StateStore::record_intent(const SlotSet& slots, uint64_t epoch, const Json& entry,
+                                 bool back) {
   std::lock_guard guard(mutex_);
   rocksdb::WriteBatch batch;
   std::map<int, SlotRecord> changed;
   slots.for_each([&](int slot) {
     changed[slot] = records_[slot];
     changed[slot].attempt = epoch;
+    changed[slot].back = back;
   });
   // Attempts run side by side: one with a higher epoch may have been recorded already.
   const uint64_t highest = std::max(epoch_, epoch);
@@ -431,6 +435,7 @@ Status StateStore::set_final(const SlotSet& slots, const Json& entry) {
   slots.for_each([&](int slot) {
     changed[slot] = records_[slot];
     changed[slot].phase = SlotPhase::kFinal;
+    changed[slot].back = false;
   });
   const std::string line = add_entry(batch, entry);
   return put_records(changed, batch, true, line);

@@ -36,12 +36,13 @@ namespace sf {
 
 struct SlotRecord {
   SlotPhase phase = SlotPhase::kOld;  // kOld, kNew or kFinal: who owns the slot
-  uint64_t epoch = 0;                 // of the switch; 0 in kOld
+  uint64_t epoch = 0;                 // of the last switch; 0: there was none
   uint64_t attempt = 0;               // epoch of the last attempt whose intent was recorded
-  ReplPosition proof;                 // old side's end at the switch
-  ReplPosition promoted;              // new side's own position there
+  bool back = false;                  // that attempt goes from the new side to the old one
+  ReplPosition proof;                 // end of the side that was left, at the switch
+  ReplPosition promoted;              // own position there of the side that owns it since
   bool marked = false;                // the marker stands on the new side
-  bool linked = false;                // the reverse link was made
+  bool linked = false;                // the side that was left follows the owner
 };
 
 struct RunLock {
@@ -70,7 +71,8 @@ class StateStore : public DriverNotes {
   uint64_t reserve_epoch();
   // Synced: an attempt at `slots` with `epoch`, a reserved one, is about to begin; epoch() is at
   // least that then. `entry` goes to the audit log.
-  Status record_intent(const SlotSet& slots, uint64_t epoch, const nlohmann::json& entry);
+  Status record_intent(const SlotSet& slots, uint64_t epoch, const nlohmann::json& entry,
+                       bool back = false);
   // Synced: THE commit point. An error means that it is unknown whether the record is written.
   Status commit_owner(const SlotSet& slots, const SlotRecord& record, const nlohmann::json& entry);
   Status set_final(const SlotSet& slots, const nlohmann::json& entry);  // synced

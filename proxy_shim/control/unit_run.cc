@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "proxy_shim/control/direction.h"
+
 namespace sf {
 namespace {
 
@@ -82,13 +84,14 @@ void fill(CutEvent* event, const Result<ReplPosition>& result) {
 }  // namespace
 
 UnitRun::UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine* machine,
-                 SlotSet slots, int64_t max_pause_ms)
+                 SlotSet slots, int64_t max_pause_ms, bool back)
     : ports_(ports),
       interrupts_(interrupts),
       machine_(machine),
       slots_(slots),
       held_too_(ports.driver->traits().holds_stay ? ports.plan->stay : SlotSet{}),
-      max_pause_ms_(max_pause_ms) {}
+      max_pause_ms_(max_pause_ms),
+      back_(back) {}
 
 void UnitRun::attempt(uint64_t epoch, HoldGate* gate) {
   attempt_ = {slots_, epoch};
@@ -169,9 +172,9 @@ std::optional<CutEvent> UnitRun::perform(const CutAction& action) {
     return std::nullopt;
   }
   if (action.type == Act::kRetryLater) {
-    ports_.board->set_text(slots_,
-                           cat(text_.empty() ? "" : text_ + "; ", "still to do: ", action.text));
-    ports_.log.warning(cat("slots ", slots_.text(), ", still to do: ", action.text));
+    ports_.board->set_text(
+        slots_, cat(text_.empty() ? "" : text_ + "; ", "still to do: ", said(action.text)));
+    ports_.log.warning(cat("slots ", slots_.text(), ", still to do: ", said(action.text)));
     return std::nullopt;
   }
   CutEvent event;
@@ -198,14 +201,18 @@ std::optional<CutEvent> UnitRun::perform(const CutAction& action) {
 
 CutEvent UnitRun::perform_setup(const CutAction& action, CutEvent event) {
   if (action.type == Act::kRecordIntent) {
-    const Json entry = {{"what", "cutover begins"},
+    const PlanSide& from = back_ ? ports_.plan->new_side : ports_.plan->old_side;
+    const PlanSide& to = back_ ? ports_.plan->old_side : ports_.plan->new_side;
+    const Json entry = {{"what", name("cutover begins", "rollback begins")},
                         {"slots", slots_.text()},
                         {"epoch", attempt_.epoch},
-                        {"from", ports_.plan->old_side.master.text()},
-                        {"to", ports_.plan->new_side.master.text()},
+                        {"from", from.master.text()},
+                        {"to", to.master.text()},
                         {"max_pause_ms", max_pause_ms_}};
-    event.status = ports_.store->record_intent(slots_, attempt_.epoch, entry);
-    if (event.status) ports_.board->note_attempt(slots_, attempt_.epoch, "being switched");
+    event.status = ports_.store->record_intent(slots_, attempt_.epoch, entry, back_);
+    if (event.status) {
+      ports_.board->note_attempt(slots_, attempt_.epoch, name("being switched", "going back"));
+    }
   } else if (action.type == Act::kAnnounce) {
     event.status = ports_.driver->announce(attempt_, kQuietMs);
   } else {
@@ -229,14 +236,16 @@ Status UnitRun::publish(SlotPhase phase) {
     deadline_us_ = hold_start_us_ + max_pause_ms_ * 1000;
   }
   if (phase == SlotPhase::kNew) {
-    Status status = ports_.board->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker,
-                                              machine_->mark_owed());
+    Status status = ports_.board->stop_writes(back_ ? PairSide::kOld : PairSide::kNew,
+                                              SlotBoard::Reason::kMarker, machine_->mark_owed());
     if (!status) ports_.log.error(status.text());
   }
   const bool held = phase == SlotPhase::kHold || phase == SlotPhase::kPromote;
-  Status status =
-      ports_.board->publish(slots_, phase, held_too_, held ? SlotPhase::kHold : SlotPhase::kStay);
-  if (!status) ports_.log.error(cat("publishing ", phase_name(phase), ": ", status.text()));
+  Status status = ports_.board->publish(slots_, turned(phase, back_), held_too_,
+                                        held ? SlotPhase::kHold : SlotPhase::kStay, back_);
+  if (!status) {
+    ports_.log.error(cat("publishing ", phase_name(turned(phase, back_)), ": ", status.text()));
+  }
   if (phase == SlotPhase::kOld || phase == SlotPhase::kNew || phase == SlotPhase::kDoubt) let_go();
   return status;
 }
@@ -283,7 +292,7 @@ CutEvent UnitRun::drain(InFlight what, CutEvent event) {
   if (what == InFlight::kWrites) drained_slots.add(held_too_);
   for (;;) {
     Result<DataPlane::Drained> drained =
-        ports_.plane->drain(drained_slots, what, std::min(left_ms(), kSliceMs));
+        ports_.plane->drain(drained_slots, what, std::min(left_ms(), kSliceMs), left_side());
     event.status = drained.status();
     if (drained) event.unanswered = drained->unanswered;
     if (drained || drained.status().code() != Code::kTimeout) return event;
@@ -324,14 +333,18 @@ CutEvent UnitRun::perform_switch(const CutAction& action, CutEvent event) {
 
 CutEvent UnitRun::write_owner(CutEvent event) {
   SlotRecord record;
-  record.phase = SlotPhase::kNew;
+  record.phase = turned(SlotPhase::kNew, back_);
+  record.back = back_;
   record.epoch = record.attempt = attempt_.epoch;
   record.proof = machine_->proof();
   record.promoted = machine_->promoted();
   const Json entry = {
-      {"what", "owner record"},         {"slots", slots_.text()},
-      {"epoch", attempt_.epoch},        {"owner", ports_.plan->new_side.master.text()},
-      {"old_end", record.proof.text()}, {"new_position", record.promoted.text()}};
+      {"what", "owner record"},
+      {"slots", slots_.text()},
+      {"epoch", attempt_.epoch},
+      {"owner", (back_ ? ports_.plan->old_side : ports_.plan->new_side).master.text()},
+      {name("old_end", "new_end"), record.proof.text()},
+      {name("new_position", "old_position"), record.promoted.text()}};
   const int64_t start = ports_.clock->mono_us();
   event.status = ports_.store->commit_owner(slots_, record, entry);
   sync_us_ = ports_.clock->mono_us() - start;
@@ -377,26 +390,32 @@ Status UnitRun::begin_undo() {
   return Status::ok();
 }
 
+std::string UnitRun::said(const std::string& text) const {
+  return back_ ? cat("on the way back, where old is the side it leaves: ", text) : text;
+}
+
 void UnitRun::finish(const CutAction& action) {
-  text_ = action.text;
+  text_ = action.phase == SlotPhase::kNew ? action.text : said(action.text);
   ports_.board->set_text(slots_, text_);
   const bool switched = action.phase == SlotPhase::kNew;
   if (accepted_ && switched) {
-    ports_.plane->forget_unanswered(slots_);
+    ports_.plane->forget_unanswered(slots_, left_side());
     ports_.stats->switched(pause_us_, sync_us_);
   }
   if (!switched && accepted_) ports_.stats->taken_back(cat("slots ", slots_.text(), ": ", text_));
-  ports_.store->audit({{"what", switched ? "cutover done" : "cutover ended"},
+  const SlotPhase phase = turned(action.phase, back_);
+  ports_.store->audit({{"what", switched ? name("cutover done", "rollback done")
+                                         : name("cutover ended", "rollback ended")},
                        {"slots", slots_.text()},
                        {"epoch", attempt_.epoch},
-                       {"state", phase_name(action.phase)},
+                       {"state", phase_name(phase)},
                        {"text", text_},
                        {"pause_us", pause_us_},
                        {"hold_us", hold_us_},
                        {"gap_us", gap_us_},
                        {"sync_us", sync_us_},
                        {"held", held_}});
-  const std::string line = cat("slots ", slots_.text(), " ", phase_name(action.phase), ": ", text_,
+  const std::string line = cat("slots ", slots_.text(), " ", phase_name(phase), ": ", text_,
                                " (pause ", pause_us_, " us, ", held_, " held)");
   if (switched || !accepted_) {
     ports_.log.info(line);

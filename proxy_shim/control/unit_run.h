@@ -55,8 +55,10 @@ class InterruptBox {
 
 class UnitRun {
  public:
+  // `back`: from the plan's new side to its old one; `ports.driver` and `machine` see the sides
+  // exchanged then (direction.h).
   UnitRun(const RunPorts& ports, InterruptBox* interrupts, CutoverMachine* machine, SlotSet slots,
-          int64_t max_pause_ms);
+          int64_t max_pause_ms, bool back = false);
 
   // One attempt, to its end: NEW, OLD (taken back) or DOUBT. Nothing is held before `gate` says so.
   void attempt(uint64_t epoch, HoldGate* gate);
@@ -83,6 +85,11 @@ class UnitRun {
   Event wait_applied(const ReplPosition& end, Event event);
   Event write_owner(Event event);
   void let_go();
+  std::string said(const std::string& text) const;  // the machine's words, for a person
+  Side left_side() const { return back_ ? Side::kNew : Side::kOld; }
+  const char* name(const char* cutover, const char* rollback) const {
+    return back_ ? rollback : cutover;
+  }
   void finish(const CutAction& action);
   std::string interrupt_reason();
   int64_t left_ms() const;              // of the bound; at least 1
@@ -95,6 +102,7 @@ class UnitRun {
   const SlotSet slots_;
   const SlotSet held_too_;  // slots that stay and are held until the end is proved, or none
   const int64_t max_pause_ms_;
+  const bool back_;
   CutAttempt attempt_;
   CutAttempt undo_;  // epoch 0: nothing is being taken back
   bool accepted_ = false;

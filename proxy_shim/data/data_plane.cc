@@ -66,8 +66,9 @@ class DataPlaneImpl final : public DataPlane {
   Status start(std::shared_ptr<const RouteTable> table) override;
   int port() const override { return shared_.port.load(std::memory_order_relaxed); }
   Status publish(std::shared_ptr<const RouteTable> table) override;
-  Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms) override;
-  void forget_unanswered(const SlotSet& slots) override;
+  Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms,
+                        Side side) override;
+  void forget_unanswered(const SlotSet& slots, Side side) override;
   HoldReport take_hold_report(const SlotSet& slots) override;
   void on_hold_overflow(std::function<void()> fn) override {
     shared_.holds.set_on_overflow(std::move(fn));
@@ -179,13 +180,14 @@ Status DataPlaneImpl::publish(std::shared_ptr<const RouteTable> table) {
 }
 
 Result<DataPlane::Drained> DataPlaneImpl::drain(const SlotSet& slots, InFlight what,
-                                                int64_t timeout_ms) {
+                                                int64_t timeout_ms, Side side) {
   if (workers_.empty()) return Status::refused("the data plane is not running");
   const uint64_t id = next_drain_.fetch_add(1);
   const auto all = std::make_shared<Gathering>(static_cast<int>(workers_.size()));
   for (size_t i = 0; i < workers_.size(); ++i) {
-    pool_->loop(static_cast<int>(i)).post([id, slots, what, all, worker = workers_[i].get()] {
-      worker->ledger().when_drained(id, slots, what, [all](int64_t lost) { all->add(lost); });
+    pool_->loop(static_cast<int>(i)).post([id, slots, what, side, all, worker = workers_[i].get()] {
+      worker->ledger().when_drained(
+          id, slots, what, [all](int64_t lost) { all->add(lost); }, side);
     });
   }
   if (all->wait(timeout_ms)) return Drained{all->sum()};
@@ -194,8 +196,8 @@ Result<DataPlane::Drained> DataPlaneImpl::drain(const SlotSet& slots, InFlight w
                              slots.text(), " were still unanswered after ", timeout_ms, " ms"));
 }
 
-void DataPlaneImpl::forget_unanswered(const SlotSet& slots) {
-  on_each([&](Worker& worker) { worker.ledger().forget_unanswered(slots); });
+void DataPlaneImpl::forget_unanswered(const SlotSet& slots, Side side) {
+  on_each([&](Worker& worker) { worker.ledger().forget_unanswered(slots, side); });
 }
 
 HoldReport DataPlaneImpl::take_hold_report(const SlotSet& slots) {

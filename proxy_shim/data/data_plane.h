@@ -14,6 +14,7 @@
 #include "common/ops/log.h"
 #include "proxy_shim/data/read_policy.h"
 #include "proxy_shim/data/route_table.h"
+#include "proxy_shim/data/routes.h"
 
 namespace sf {
 
@@ -82,7 +83,7 @@ class DataPlane {
   // table any more). Held requests whose slots are not held by the new table are sent, in order.
   virtual Status publish(std::shared_ptr<const RouteTable> table) = 0;
 
-  // Returns when nothing of that kind for `slots` is in flight to the old side on any worker, by
+  // Returns when nothing of that kind for `slots` is in flight to `side` on any worker, by
   // answer or by the end of its connection; kTimeout at the deadline. Call after publishing kHold
   // (kWrites) or kPromote (kAll). Says how many writes were never answered (connection broke, timed
   // out) since the last call to forget_unanswered for these slots: DESIGN I2 (b), they may still
@@ -90,8 +91,9 @@ class DataPlane {
   struct Drained {
     int64_t unanswered = 0;
   };
-  virtual Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms) = 0;
-  virtual void forget_unanswered(const SlotSet& slots) = 0;
+  virtual Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms,
+                                Side side = Side::kOld) = 0;
+  virtual void forget_unanswered(const SlotSet& slots, Side side = Side::kOld) = 0;
 
   // The report of the requests of `slots` let go since the last call for them.
   virtual HoldReport take_hold_report(const SlotSet& slots) = 0;

@@ -16,8 +16,8 @@ enum class SlotPhase : uint8_t {
   kOutside,  // not in the plan: refused before anything is sent
   kStay,     // of the old group, not in the move: old
   kOld,      // writes old, reads old
-  kHold,     // writes held, reads old
-  kBarrier,  // writes held, reads old
+  kHold,     // writes held, reads old (going back: new)
+  kBarrier,  // likewise
   kPromote,  // writes held, reads held
   kNew,      // writes new, reads new
   kFinal,    // as kNew, and the dashboard may take the slot to the new group
@@ -39,6 +39,7 @@ struct BackendAddress {
 struct RouteTable {
   uint64_t epoch = 0;  // rises with every table
   std::array<SlotPhase, kSlotCount> phase{};
+  SlotSet back;  // held slots that the new side owns: they are on their way back
   BackendAddress old_side;
   BackendAddress new_side;
   bool old_writes_stopped =

@@ -31,6 +31,8 @@ uint8_t flags_of(SlotPhase phase) {
 Routes::Routes(std::shared_ptr<const RouteTable> table) : table_(std::move(table)) {
   for (size_t slot = 0; slot < flags_.size(); ++slot) {
     uint8_t flags = flags_of(table_->phase[slot]);
+    const bool back = table_->back.contains(static_cast<int>(slot));
+    if (back && (flags & kRouteHoldWrites) != 0) flags |= kRouteNew;
     const bool is_new = (flags & kRouteNew) != 0;
     if (is_new ? table_->new_writes_stopped : table_->old_writes_stopped) flags |= kRouteStopped;
     any_write_held_ = any_write_held_ || (flags & kRouteHoldWrites) != 0;

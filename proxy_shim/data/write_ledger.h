@@ -1,6 +1,6 @@
 // Which requests are on their way to which side, slot by slot, on one worker: writes for HOLD
-// (DESIGN 6.2, I2 b), reads too for PROMOTE, where the old side is about to refuse them. A command
-// counts for every slot it may touch.
+// (DESIGN 6.2, I2 b), reads too for PROMOTE, where the side they leave is about to refuse them. A
+// command counts for every slot it may touch.
 #pragma once
 
 #include <array>
@@ -25,12 +25,12 @@ class WriteLedger {
   // time.
   void unanswered(const Pending& request);
 
-  // Calls fn(unanswered writes of `slots` on the old side since forget) as soon as no request of
-  // that kind is in flight to the old side for them; at once if so now.
+  // Calls fn(unanswered writes of `slots` on `side` since forget) as soon as no request of that
+  // kind is in flight to it for them; at once if so now.
   void when_drained(uint64_t id, const SlotSet& slots, InFlight what,
-                    std::function<void(int64_t)> fn);
+                    std::function<void(int64_t)> fn, Side side = Side::kOld);
   void cancel(uint64_t id);
-  void forget_unanswered(const SlotSet& slots);
+  void forget_unanswered(const SlotSet& slots, Side side = Side::kOld);
 
   int64_t in_flight(Side side, int slot) const {
     const auto& s = sides_[static_cast<size_t>(side)];
@@ -50,6 +50,7 @@ class WriteLedger {
     uint64_t id;
     SlotSet slots;
     InFlight what;
+    Side side;
     std::function<void(int64_t)> fn;
   };
 
@@ -63,8 +64,8 @@ class WriteLedger {
     auto& counts = request.is_write ? s.slots : s.reads;
     request.for_each_slot([&](uint16_t slot) { counts[slot] += by; });
   }
-  bool is_drained(const SlotSet& slots, InFlight what) const;
-  int64_t unanswered_of(const SlotSet& slots) const;
+  bool is_drained(const SlotSet& slots, InFlight what, Side side) const;
+  int64_t unanswered_of(const SlotSet& slots, Side side) const;
   void notify();
 
   std::array<SideCounts, 2> sides_;

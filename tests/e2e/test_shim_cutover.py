@@ -169,9 +169,99 @@ def one_owner(old, new, states):
     new_rows = {row[0]: row for row in positions(new)}
     for slot, state in states.items():
         old_open = old_rows[slot][1] == "master" and old_rows[slot][5] == "no"
-        new_open = new_rows[slot][1] == "master"
+        new_open = new_rows[slot][1] == "master" and new_rows[slot][5] == "no"
         assert old_open != new_open, (slot, state, old_rows[slot], new_rows[slot])
         assert new_open == (state == "NEW"), (slot, state, old_rows[slot], new_rows[slot])
+
+
+PART = "901-940"
+
+
+def all_in(shim, state, verb, slots=PART):
+    """CUTOVER or ROLLBACK until every slot is there: what is taken back or not yet linked is asked for again."""
+    def done():
+        shim.ask("PERMIT", slots)
+        return {row[1] for row in shim.ask(verb, slots)} == {state}
+    wait_until("%s %s" % (verb, slots), done, timeout=60)
+
+
+def test_I1_I3_node_rollback_under_writes_loses_nothing_and_forward_again():
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 940) + writers(shim.port, 941, 1023, 2, prefix="o")
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 50 for w in load))
+        assert {row[4] for row in shim.ask("ROLLBACK", "901")} == {"the old side owns it already"}
+        for _ in range(2):
+            all_in(shim, "NEW", "CUTOVER")
+            count = sum(w.writes for w in load)
+            wait_until("writes there", lambda: sum(w.writes for w in load) > count + 200)
+            all_in(shim, "OLD", "ROLLBACK")
+            count = sum(w.writes for w in load)
+            wait_until("writes back", lambda: sum(w.writes for w in load) > count + 200)
+            one_owner(old, new, shim.states(PART))
+            # The new side follows again, so that the move can go on.
+            wait_until("linked", lambda: {(row[1], row[4]) for row in positions(new, PART)} == {("slave", "up")})
+        all_in(shim, "NEW", "CUTOVER", SLOTS)
+        one_owner(old, new, shim.states())
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+        status = shim.status()
+        print("pause us p50 %d p99 %d max %d of %d switches both ways; client max ms %.1f" % (
+            status["pause_p50_us"], status["pause_p99_us"], status["pause_max_us"], status["cutovers"],
+            max(w.max_ms for w in load)))
+        whats = [line["what"] for line in shim.audit()]
+        assert whats.index("rollback begins") < whats.index("rollback done")
+        shim.ask("FINAL", "901")
+        shim.ask("PERMIT", "901")
+        assert "handed back" in shim.ask("ROLLBACK", "901")[0][4]
+
+
+def test_I10_node_kill9_in_the_middle_of_roll_backs_one_owner():
+    seed = int(os.environ.get("SF_SEED", "12"))
+    rng = random.Random(seed)
+    with Env() as env:
+        old, new, shim = node_shim(env)
+        load = writers(shim.port, 901, 940, 4, tolerate_errors=True)
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        killed_between = 0
+        for _ in range(8):
+            all_in(shim, "NEW", "CUTOVER")
+            shim.ask("PERMIT", SLOTS)
+            shim.admin.connection_pool.disconnect()
+            trigger = connect(shim.admin_port, timeout=5)
+            trigger.connection_pool.get_connection("x").send_command("SHIM", "ROLLBACK", PART)
+            time.sleep(rng.uniform(0, 1.2))
+            shim.proc.kill()
+            shim.start()
+            states = shim.states(PART)
+            assert set(states.values()) <= {"OLD", "NEW"}, shim.rows(PART)
+            killed_between += len(set(states.values())) == 2
+            one_owner(old, new, states)
+        print("killed with slots on both sides: %d of 8" % killed_between)
+        all_in(shim, "NEW", "CUTOVER")
+        all_in(shim, "OLD", "ROLLBACK")
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(old.port)
+        all_in(shim, "NEW", "CUTOVER")
+        for w in load:
+            w.check(new.port)
+        permit.stop()
+
+
+def test_redis_has_no_way_back_and_says_why():
+    with Env() as env:
+        _, _, shim = redis_shim(env)
+        assert [row[1] for row in shim.cutover()] == ["NEW"]
+        shim.ask("PERMIT", SLOTS)
+        with pytest.raises(redis.RedisError, match="the old side does not follow the new one"):
+            shim.ask("ROLLBACK", SLOTS)
 
 
 def test_I3_node_new_side_stopped_is_taken_back_within_the_bound():

@@ -190,3 +190,23 @@ sf_cut_mutant(pacing_forgotten hold_turns.cc hold_turns_test
 sf_cut_mutant(idle_time_taken_for_a_gap hold_turns.cc hold_turns_test
   "batch_end_us_ >= 0 && ready_us <= batch_end_us_;"
   "batch_end_us_ >= 0 && ready_us <= now_us;")
+
+# ---- 6.2 roll back
+sf_cut_mutant(rollback_recorded_forward unit_run.cc cutover_runner_test
+  "  record.phase = turned(SlotPhase::kNew, back_);"
+  "  record.phase = SlotPhase::kNew;")
+sf_cut_mutant(rollback_intent_without_direction unit_run.cc cutover_runner_test
+  "record_intent(slots_, attempt_.epoch, entry, back_);"
+  "record_intent(slots_, attempt_.epoch, entry);")
+sf_start_mutant(rollback_judged_forward
+  "  if (record.back) return judge_back("
+  "  if (record.back && slot < 0) return judge_back(")
+sf_start_mutant(rolled_back_stranger_taken
+  "  if (record.epoch != 0 && (record.back"
+  "  if (record.epoch == 0 && (record.back")
+sf_cut_mutant(read_at_the_old_side_on_the_way_back ../data/routes.cc slot_board_test
+  "    if (back && (flags"
+  "    if (back && slot > 1024 && (flags")
+sf_cut_mutant(rollback_drains_the_old_side unit_run.cc cutover_runner_test
+  "std::min(left_ms(), kSliceMs), left_side());"
+  "std::min(left_ms(), kSliceMs), Side::kOld);")

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/base/strings.h"
+#include "proxy_shim/control/direction.h"
 
 namespace sf {
 namespace {
@@ -74,16 +75,19 @@ CutEvent event_of(const std::string& line, uint64_t epoch) {
   return event;
 }
 
-std::string shown(const CutAction& action) {
+std::string shown(const CutAction& action, bool back) {
   std::string out = action_name(action.type);
-  if (action.type == CutAction::Type::kPublish) out += cat(" ", phase_name(action.phase));
+  if (action.type == CutAction::Type::kPublish)
+    out += cat(" ", phase_name(turned(action.phase, back)));
   if (!action.position.history.empty()) out += " at=" + action.position.text();
   if (!action.text.empty()) out += ": " + action.text;
   return out;
 }
 
+// `direction back`: phases are shown as the shim names them, the machine sees the sides exchanged.
 std::string run_script(const std::string& script) {
   CutTraits traits;
+  bool back = false;
   auto machine = std::make_unique<CutoverMachine>(traits, SlotPhase::kOld);
   std::istringstream in(script);
   std::string line, out;
@@ -98,11 +102,16 @@ std::string run_script(const std::string& script) {
       traits.reverse_link = fields["reverse_link"] != "0";
       traits.heals = fields["heals"] == "1";
       machine = std::make_unique<CutoverMachine>(traits, SlotPhase::kOld);
+    } else if (line == "direction back") {
+      out += line + "\n";
+      back = true;
     } else if (line.starts_with("> ")) {
       out += line + "\n";
       const CutEvent event = event_of(line.substr(2), machine->epoch());
-      for (const CutAction& action : machine->step(event)) out += "  " + shown(action) + "\n";
-      out += cat("  = ", phase_name(machine->phase()),
+      for (const CutAction& action : machine->step(event)) {
+        out += "  " + shown(action, back) + "\n";
+      }
+      out += cat("  = ", phase_name(turned(machine->phase(), back)),
                  machine->owes() && !machine->busy() ? ", owes" : "", "\n");
     }
   }

@@ -21,7 +21,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 struct Rig {
-  explicit Rig(CutUnit unit = CutUnit::kSlot, int at_once = 0, int64_t answer_ms = 60'000)
+  explicit Rig(CutUnit unit = CutUnit::kSlot, int at_once = 0, int64_t answer_ms = 60'000,
+               bool has_back = true)
       : plan(test_plan(unit)), board(plan), permits(&clock) {
     auto opened = StateStore::open(dir.path(), plan, true, &clock);
     REQUIRE(opened.is_ok());
@@ -37,16 +38,19 @@ struct Rig {
     options.pacing.at_once = std::max(at_once, 1);
     // The fake is the driver of all lanes: its calls are written down in one list.
     const size_t lanes = at_once == 0 ? 1 : CutoverRunner::lanes_for(options.pacing);
-    runner = std::make_unique<CutoverRunner>(ports, options,
-                                             std::vector<BackendDriver*>(lanes - 1, &driver));
+    runner = std::make_unique<CutoverRunner>(
+        ports, options,
+        std::vector<CutoverRunner::LaneDrivers>(lanes, {&driver, has_back ? &back : nullptr}));
     runner->start();
   }
-  std::vector<UnitResult> cut(const SlotSet& slots, int64_t max_pause_ms = 0) {
+  std::vector<UnitResult> cut(const SlotSet& slots, int64_t max_pause_ms = 0,
+                              bool going_back = false) {
     permits.grant(slots);
     auto done = std::make_shared<std::promise<std::vector<UnitResult>>>();
     auto future = done->get_future();
-    const Status status = runner->cutover(
-        slots, max_pause_ms, [done](std::vector<UnitResult> r) { done->set_value(std::move(r)); });
+    const auto told = [done](std::vector<UnitResult> r) { done->set_value(std::move(r)); };
+    const Status status = going_back ? runner->rollback(slots, max_pause_ms, told)
+                                     : runner->cutover(slots, max_pause_ms, told);
     REQUIRE(status.is_ok());
     REQUIRE(future.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
     return future.get();
@@ -59,6 +63,7 @@ struct Rig {
   SlotBoard board;
   Permits permits;
   FakeDriver driver;
+  FakeDriver back;  // sees the sides exchanged
   FakePlane plane;
   PauseStats stats;
   RunPorts ports;
@@ -262,6 +267,126 @@ TEST_CASE("stop takes a running attempt back and answers what is queued") {
   CHECK(results[0].text.find("the shim stops") != std::string::npos);
   CHECK(rig.plane.phases().back() == "OLD");
   CHECK(rig.driver.count("unfence") == 1);
+}
+
+// ---- the way back (ADR 0020)
+
+TEST_CASE("I2 I3: a roll back: order of tables and calls, record, audit; and forward again") {
+  Rig rig;
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  CHECK(rig.runner->set_auto(kOne, true).is_ok());
+  rig.back.end = {"n", 77};
+  const auto results = rig.cut(kOne, 0, true);
+  CHECK(results[0].phase == SlotPhase::kOld);
+  CHECK(results[0].text == "switched at n:77");
+  CHECK(rig.plane.phases() == Texts{"HOLD", "PROMOTE", "NEW", "HOLD-back", "PROMOTE-back", "OLD"});
+  CHECK(rig.back.calls() == Texts{"announce", "fence", "wait_applied", "check_writers",
+                                  "fence_permanent", "promote", "read_ends", "mark", "release",
+                                  "link_reverse"});
+  CHECK(rig.driver.count("fence") == 1);  // nothing of it went the other way
+  // I2 (b): of the side it leaves.
+  CHECK(rig.plane.drained() == std::vector<Side>{Side::kOld, Side::kOld, Side::kNew, Side::kNew});
+  SlotRecord record = rig.store->record(901);
+  CHECK(record.phase == SlotPhase::kOld);
+  CHECK(record.back);
+  CHECK(record.proof == ReplPosition{"n", 77});
+  CHECK(record.epoch == record.attempt);
+  CHECK(record.linked);
+  CHECK(rig.board.row(901).phase == SlotPhase::kOld);
+  CHECK(!rig.board.row(901).automatic);  // or it would go there again by itself
+  CHECK(rig.cut(kOne, 0, true)[0].text == "the old side owns it already");
+  const uint64_t epoch = record.epoch;
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  record = rig.store->record(901);
+  CHECK(record.phase == SlotPhase::kNew);
+  CHECK(!record.back);
+  CHECK(record.epoch > epoch);
+}
+
+TEST_CASE("I3: each failure of a roll back before the owner record leads back to NEW and serves") {
+  for (const char* call : {"announce", "fence", "wait_applied", "check_writers", "fence_permanent",
+                           "promote", "read_ends"}) {
+    CAPTURE(call);
+    Rig rig;
+    CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+    const SlotRecord before = rig.store->record(901);
+    rig.back.fail(call, Status::unavailable("broken"));
+    const auto results = rig.cut(kOne, 0, true);
+    CHECK(results[0].phase == SlotPhase::kNew);
+    CHECK(results[0].text.find("broken") != std::string::npos);
+    CHECK(rig.plane.phases().back() == "NEW");
+    const SlotRecord after = rig.store->record(901);
+    CHECK(after.phase == SlotPhase::kNew);
+    CHECK(after.back);  // a start must know which side to take back
+    CHECK(after.epoch == before.epoch);
+    CHECK(after.attempt > before.attempt);
+    CHECK(rig.back.count("follow_again") == rig.back.count("promote"));
+    CHECK(rig.back.count("unfence") == rig.back.count("fence"));
+    rig.back.mend(call);
+    CHECK(rig.cut(kOne, 0, true)[0].phase == SlotPhase::kOld);
+  }
+}
+
+TEST_CASE("I3: what a roll back could not take back is owed in its direction") {
+  Rig rig;
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  rig.back.fail("promote", Status::timeout("no answer"));
+  rig.back.fail("follow_again", Status::unavailable("down"));
+  CHECK(rig.cut(kOne, 0, true)[0].phase == SlotPhase::kNew);
+  CHECK(rig.plane.phases().back() == "NEW");
+  rig.back.mend("promote");
+  rig.back.mend("follow_again");
+  CHECK(rig.cut(kOne, 0, true)[0].phase == SlotPhase::kOld);
+  CHECK(rig.driver.count("follow_again") == 0);
+}
+
+TEST_CASE("a roll back waits for the old side to follow, and needs a permit and a way back") {
+  Rig rig;
+  CHECK(rig.runner->rollback(kOne, 0, [](std::vector<UnitResult>) {}).code() == Code::kRefused);
+  CHECK(rig.cut(kOne, 0, true)[0].text == "the old side owns it already");
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  rig.back.sync = {false, -1, "slot 901 of 127.0.0.1:7001 follows nobody"};
+  const auto results = rig.cut(kOne, 0, true);
+  CHECK(results[0].phase == SlotPhase::kNew);
+  CHECK(results[0].text.find("follows nobody") != std::string::npos);
+  CHECK(rig.back.calls().empty());
+
+  Rig none(CutUnit::kSlot, 0, 60'000, false);
+  none.driver.fake_traits.reverse_link = false;
+  none.permits.grant(kOne);
+  const Status status = none.runner->rollback(kOne, 0, [](std::vector<UnitResult>) {});
+  CHECK(status.code() == Code::kRefused);
+  CHECK(status.text().find("the old side does not follow the new one") != std::string::npos);
+}
+
+TEST_CASE("a slot on its way back is not handed back, and goes one way at a time") {
+  Rig rig;
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  const ShimReport report(rig.ports, "0123");
+  AdminCommands commands(rig.ports, rig.runner.get(), &report);
+  std::promise<void> preparing;
+  std::promise<void> go_on;
+  rig.back.on_call = [&](const std::string& name) {
+    if (name != "announce") return;
+    preparing.set_value();
+    go_on.get_future().wait();
+  };
+  std::promise<std::string> rolled;
+  commands.run({"SHIM", "ROLLBACK", "901", "MAXPAUSE", "100"}, "test",
+               [&](std::string reply) { rolled.set_value(std::move(reply)); });
+  preparing.get_future().wait();
+  std::string refused;
+  commands.run({"SHIM", "FINAL", "901"}, "test", [&](std::string r) { refused = std::move(r); });
+  CHECK(refused.starts_with("-REFUSED some of the slots 901 are going back"));
+  CHECK(rig.store->record(901).phase == SlotPhase::kNew);
+  // Queued behind it, and the other way then: first come.
+  CHECK(rig.runner->cutover(kOne, 0, [](std::vector<UnitResult>) {}).is_ok());
+  CHECK(rig.runner->rollback(kOne, 0, [](std::vector<UnitResult>) {})
+            .text()
+            .find("queued for the other direction") != std::string::npos);
+  rig.runner->abort(SlotSet::of(902));
+  go_on.set_value();
+  CHECK(rolled.get_future().get().starts_with("*1\r\n*5\r\n$3\r\n901\r\n$3\r\nOLD\r\n"));
 }
 
 // ---- several units in flight (ADR 0019)

@@ -155,6 +155,7 @@ class FakePlane : public DataPlane {
     last_epoch_ = table->epoch;
     std::string text = phase_name(table->phase[static_cast<size_t>(watched_)]);
     if (table->new_writes_stopped) text += "-stopped";
+    if (table->back.contains(watched_)) text += "-back";
     if (phases_.empty() || phases_.back() != text) phases_.push_back(text);
     int held = 0;
     for (const SlotPhase phase : table->phase) {
@@ -163,11 +164,19 @@ class FakePlane : public DataPlane {
     most_held_ = std::max(most_held_, held);
     return Status::ok();
   }
-  Result<Drained> drain(const SlotSet&, InFlight, int64_t) override {
+  Result<Drained> drain(const SlotSet&, InFlight, int64_t, Side side) override {
+    {
+      std::lock_guard guard(mutex_);
+      drained_.push_back(side);
+    }
     if (!drain_answer) return drain_answer;
     return Drained{unanswered};
   }
-  void forget_unanswered(const SlotSet&) override {}
+  std::vector<Side> drained() const {
+    std::lock_guard guard(mutex_);
+    return drained_;
+  }
+  void forget_unanswered(const SlotSet&, Side) override {}
   HoldReport take_hold_report(const SlotSet& slots) override { return {slots, 3, 100, 1234}; }
   void on_hold_overflow(std::function<void()>) override {}
   void on_stranger(std::function<void()>) override {}
@@ -189,6 +198,7 @@ class FakePlane : public DataPlane {
   const int watched_;
   mutable std::mutex mutex_;
   std::vector<std::string> phases_;
+  std::vector<Side> drained_;
   uint64_t last_epoch_ = 0;
   int most_held_ = 0;
   DataRules rules_;

@@ -18,9 +18,10 @@ class DrainingPlane : public FakePlane {
  public:
   using FakePlane::FakePlane;
   std::vector<std::pair<InFlight, SlotSet>> drained;
-  Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms) override {
+  Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms,
+                        Side side) override {
     drained.emplace_back(what, slots);
-    return FakePlane::drain(slots, what, timeout_ms);
+    return FakePlane::drain(slots, what, timeout_ms, side);
   }
 };
 

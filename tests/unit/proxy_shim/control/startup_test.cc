@@ -79,6 +79,72 @@ TEST_CASE("I1: the record says new: what disagrees is DOUBT") {
   CHECK(judge_slot(905, unmarked, master({"h", 10}), master({"n", 5}), whole, 0).debts.mark);
 }
 
+TEST_CASE("I3: a roll back without an owner record is taken back to the new side") {
+  const CutTraits node;
+  SlotRecord record = owned_by_new();
+  record.attempt = 5;
+  record.back = true;
+  const auto judge = [&](const SlotReport& o, SlotReport n) {
+    n.promoted = record.epoch;
+    return judge_slot(905, record, o, n, node, 0);
+  };
+  // The pause had begun.
+  SlotVerdict verdict = judge(replica({"n", 5}), master({"n", 5}, Fence::kLeased));
+  CHECK(verdict.phase == SlotPhase::kNew);
+  CHECK(verdict.back);
+  CHECK(verdict.debts.unfence);
+  CHECK(!verdict.debts.follow);
+  // The old side was promoted.
+  verdict = judge(master({"h2", 9}), master({"n", 5}, Fence::kPermanent));
+  CHECK(verdict.phase == SlotPhase::kNew);
+  CHECK(verdict.debts.follow);
+  CHECK(verdict.debts.unfence);
+  // What no roll back leaves behind: two open sides, the owner a replica, a stranger at its
+  // address.
+  CHECK(judge(master({"h2", 9}), master({"n", 5})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h2", 9}), replica({"n", 5})).phase == SlotPhase::kDoubt);
+  record.epoch = 4;
+  SlotReport stranger = master({"n", 5});
+  stranger.promoted = 0;
+  CHECK(judge_slot(905, record, replica({"n", 5}), stranger, node, 0).phase == SlotPhase::kDoubt);
+}
+
+TEST_CASE(
+    "I1: the record says that it went back: what disagrees is DOUBT, the way back is tied up") {
+  const CutTraits node;
+  SlotRecord record;
+  record.phase = SlotPhase::kOld;
+  record.back = true;
+  record.epoch = record.attempt = 6;
+  record.proof = {"n", 20};
+  record.promoted = {"h2", 30};
+  const auto judge = [&](SlotReport o, const SlotReport& n, uint64_t promoted = 6) {
+    o.promoted = promoted;
+    return judge_slot(905, record, o, n, node, 0);
+  };
+  SlotVerdict verdict = judge(master({"h2", 31}), master({"n", 20}, Fence::kPermanent));
+  CHECK(verdict.phase == SlotPhase::kOld);
+  CHECK(verdict.back);
+  CHECK(verdict.debts.link);
+  CHECK(verdict.debts.promoted == ReplPosition{"h2", 30});
+  CHECK(!verdict.debts.follow);
+  record.linked = true;
+  CHECK(!judge(master({"h2", 31}), replica({"h2", 31})).debts.link);
+  CHECK(judge(replica({"n", 20}), master({"n", 20})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h2", 31}), master({"n", 25})).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h2", 31}), replica({"h2", 31}), 0).phase == SlotPhase::kDoubt);
+  CHECK(judge(master({"h2", 31}), replica({"h2", 31}), 7).phase == SlotPhase::kDoubt);
+  // And an attempt forward after it, taken back as ever; its owner is who was promoted on the way
+  // back.
+  record.back = false;
+  record.attempt = 8;
+  verdict = judge(master({"h2", 31}, Fence::kPermanent), master({"n2", 1}));
+  CHECK(verdict.phase == SlotPhase::kOld);
+  CHECK(!verdict.back);
+  CHECK(verdict.debts.follow);
+  CHECK(judge(master({"h2", 31}), replica({"h2", 31}), 0).phase == SlotPhase::kDoubt);
+}
+
 struct StartRig {
   StartRig() {
     store = std::move(*StateStore::open(dir.path(), plan, true, &clock));
@@ -87,13 +153,16 @@ struct StartRig {
       driver.fake_survey.new_side[slot] = replica({"h", 10});
     });
   }
-  Result<StartVerdicts> settle() { return settle_at_start(plan, *store, driver, 100, Log()); }
+  Result<StartVerdicts> settle() {
+    return settle_at_start(plan, *store, driver, 100, Log(), &back);
+  }
 
   TempDir dir;
   SystemClock clock;
   MovePlan plan = test_plan();
   std::unique_ptr<StateStore> store;
   FakeDriver driver;
+  FakeDriver back;
 };
 
 TEST_CASE("I10: the epoch is raised before anything is asked or taken back") {
@@ -108,6 +177,23 @@ TEST_CASE("I10: the epoch is raised before anything is asked or taken back") {
         std::vector<std::string>{"raise_epoch", "survey", "follow_again", "unfence", "release"});
   CHECK(verdicts->slots.at(905).phase == SlotPhase::kOld);
   CHECK(!verdicts->slots.at(905).debts.follow);
+}
+
+TEST_CASE("I10: what a roll back left is taken back by the driver of its direction") {
+  StartRig rig;
+  SlotRecord record = owned_by_new();
+  record.epoch = record.attempt = 1;
+  CHECK(rig.store->record_intent(SlotSet::of(905), 1, {}).is_ok());
+  CHECK(rig.store->commit_owner(SlotSet::of(905), record, {}).is_ok());
+  CHECK(rig.store->record_intent(SlotSet::of(905), 2, {}, true).is_ok());
+  rig.driver.fake_survey.old_side[905] = master({"h2", 9});
+  rig.driver.fake_survey.new_side[905] = master({"n", 7}, Fence::kPermanent);
+  const auto verdicts = rig.settle();
+  REQUIRE(verdicts.is_ok());
+  CHECK(verdicts->slots.at(905).phase == SlotPhase::kNew);
+  CHECK(!verdicts->slots.at(905).debts.follow);
+  CHECK(rig.driver.calls() == std::vector<std::string>{"raise_epoch", "survey"});
+  CHECK(rig.back.calls() == std::vector<std::string>{"follow_again", "unfence", "release"});
 }
 
 TEST_CASE("I10: a start whose servers know a higher epoch, or cannot be asked, does not serve") {

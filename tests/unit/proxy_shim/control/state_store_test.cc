@@ -1,6 +1,7 @@
 #include "proxy_shim/control/state_store.h"
 
 #include <doctest/doctest.h>
+#include <rocksdb/db.h>
 
 #include <filesystem>
 #include <fstream>
@@ -62,6 +63,69 @@ TEST_CASE("I10: what is written is there after a restart") {
   CHECK((*store)->note("period") == "10");
   CHECK((*store)->drop_note("period").is_ok());
   CHECK(!(*store)->note("period"));
+}
+
+TEST_CASE("I3: the direction of an attempt is there after a restart, until the slot is final") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  const SlotSet one = SlotSet::of(905);
+  {
+    auto store = StateStore::open(dir.path(), plan, true, &clock);
+    SlotRecord record;
+    record.phase = SlotPhase::kNew;
+    record.epoch = record.attempt = 1;
+    CHECK((*store)->commit_owner(one, record, {}).is_ok());
+    CHECK((*store)->record_intent(one, 2, {}, true).is_ok());
+  }
+  auto store = StateStore::open(dir.path(), plan, false, &clock);
+  CHECK((*store)->record(905).back);
+  CHECK((*store)->record(905).phase == SlotPhase::kNew);
+  CHECK((*store)->record(905).epoch == 1);
+  CHECK((*store)->record(905).attempt == 2);
+  CHECK((*store)->set_final(one, {}).is_ok());
+  CHECK(!(*store)->record(905).back);
+}
+
+TEST_CASE("records of a shim that could not go back are read") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  (void)StateStore::open(dir.path(), plan, true, &clock);
+  {
+    rocksdb::DB* db = nullptr;
+    REQUIRE(rocksdb::DB::Open({}, dir.path() + "/state", &db).ok());
+    const std::unique_ptr<rocksdb::DB> owned(db);
+    const std::string record =
+        R"({"attempt":4,"epoch":4,"linked":true,"marked":true,"phase":"NEW",)"
+        R"("promoted":{"history":"n","seq":5},"proof":{"history":"h","seq":77}})";
+    REQUIRE(db->Put({}, std::string("s\x03\x89", 3), record).ok());
+  }
+  auto store = StateStore::open(dir.path(), plan, false, &clock);
+  REQUIRE(store.is_ok());
+  CHECK((*store)->record(905).phase == SlotPhase::kNew);
+  CHECK((*store)->record(905).linked);
+  CHECK(!(*store)->record(905).back);
+}
+
+TEST_CASE("I10: attempts side by side: no epoch twice, and the highest stays the highest") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  {
+    auto store = StateStore::open(dir.path(), plan, true, &clock);
+    const uint64_t first = (*store)->reserve_epoch();
+    const uint64_t second = (*store)->reserve_epoch();
+    CHECK(first < second);
+    CHECK(*(*store)->next_epoch() > second);
+    CHECK((*store)->record_intent(SlotSet::of(902), second, {}).is_ok());
+    CHECK((*store)->record_intent(SlotSet::of(901), first, {}).is_ok());
+    CHECK((*store)->epoch() == second + 1);
+    CHECK((*store)->reserve_epoch() == second + 2);
+  }
+  auto store = StateStore::open(dir.path(), plan, false, &clock);
+  CHECK((*store)->epoch() == 3);
+  CHECK((*store)->record(901).attempt == 1);
 }
 
 TEST_CASE("I12: the audit file repeats the store's entries, and is completed after a crash") {

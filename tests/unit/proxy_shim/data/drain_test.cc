@@ -158,6 +158,33 @@ TEST_CASE("a client that left does not end the flight of its write") {
   CHECK(eventually([&] { return shim.plane->stats().inflight == 0; }));
 }
 
+TEST_CASE("I2b: WriteLedger: on the way back it is the new side that is drained") {
+  WriteLedger ledger;
+  Pending write;
+  write.slot = 7;
+  write.is_write = true;
+  write.side = Side::kNew;
+  ledger.sent(write);
+  const SlotSet one = SlotSet::of(7);
+  int64_t there = -1;
+  int64_t back = -1;
+  ledger.when_drained(1, one, InFlight::kWrites, [&](int64_t n) { there = n; });
+  ledger.when_drained(
+      2, one, InFlight::kWrites, [&](int64_t n) { back = n; }, Side::kNew);
+  CHECK(there == 0);
+  CHECK(back == -1);
+  ledger.unanswered(write);
+  CHECK(back == 1);
+  ledger.forget_unanswered(one);
+  ledger.when_drained(
+      3, one, InFlight::kWrites, [&](int64_t n) { back += n; }, Side::kNew);
+  CHECK(back == 2);
+  ledger.forget_unanswered(one, Side::kNew);
+  ledger.when_drained(
+      4, one, InFlight::kWrites, [&](int64_t n) { back += n; }, Side::kNew);
+  CHECK(back == 2);
+}
+
 TEST_CASE("WriteLedger: counts per side and slot, waiters are told once, cancelled ones never") {
   WriteLedger ledger;
   Pending write;

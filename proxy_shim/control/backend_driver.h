@@ -162,9 +162,12 @@ class BackendDriver {
   // Lag larger than this says that the bound will be missed.
   virtual int64_t lag_limit() const = 0;
   virtual bool lag_in_bytes() const { return true; }
-  // Attempts at different slots may run side by side, each with a driver of its own (ADR 0019): no
-  // call and no proof of one touches what another one sets.
-  virtual bool side_by_side() const { return false; }
+  // Attempts at different slots may run side by side and in either direction, each with a driver of
+  // its own (ADR 0019, 0020), where no call and no proof of one touches what another one sets: such
+  // a driver of the same kind, not connected before its first call. Null: not of this kind.
+  virtual std::unique_ptr<BackendDriver> another(const MovePlan&, const std::string&) const {
+    return nullptr;
+  }
 };
 
 // Asks both servers what they are and makes the driver for that kind. Refused, with a sentence, if

@@ -26,24 +26,22 @@ std::vector<CutoverRunner::LaneDrivers> pointers(const std::vector<MoveControl::
 
 }  // namespace
 
+// One is connected, which shows that it can be done; the others do it with their first question,
+// which is asked before anything is held.
 Result<std::vector<MoveControl::Lane>> MoveControl::reach_lanes(const MovePlan& plan,
                                                                 const ControlPorts& ports) {
   const std::string name = "slotferry-shim-" + ports.run_id.substr(0, 8);
+  auto first = make_driver(plan, ports.store, ports.clock, name, kConnectMs);
+  if (!first) return first.status();
   std::vector<Lane> out;
-  int lanes = 1;
-  for (int i = 0; i < lanes; ++i) {
-    const std::string own = i == 0 ? name : cat(name, "-", i);
-    auto there = make_driver(plan, ports.store, ports.clock, own, kConnectMs);
-    if (!there) return there.status();
-    Lane lane{std::move(*there), nullptr};
-    // Of its own kind, too, the way back is.
-    if (lane.there->side_by_side()) {
-      lanes = CutoverRunner::lanes_for(runner_options(plan, "").pacing);
-      auto back = make_driver(turned(plan), ports.store, ports.clock, own + "-back", kConnectMs);
-      if (!back) return back.status();
-      lane.back = std::move(*back);
-    }
-    out.push_back(std::move(lane));
+  out.push_back({std::move(*first), nullptr});
+  const BackendDriver& driver = *out.front().there;
+  out.front().back = driver.another(turned(plan), name + "-back");
+  if (out.front().back == nullptr) return out;
+  const int lanes = CutoverRunner::lanes_for(runner_options(plan, "").pacing);
+  for (int i = 1; i < lanes; ++i) {
+    const std::string own = cat(name, "-", i);
+    out.push_back({driver.another(plan, own), driver.another(turned(plan), own + "-back")});
   }
   return out;
 }

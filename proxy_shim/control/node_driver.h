@@ -45,7 +45,10 @@ class NodeDriver : public BackendDriver {
   Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) override;
   int64_t lag_limit() const override { return 5'000; }
   bool lag_in_bytes() const override { return false; }
-  bool side_by_side() const override { return true; }
+  std::unique_ptr<BackendDriver> another(const MovePlan& plan,
+                                         const std::string& name) const override {
+    return std::make_unique<NodeDriver>(plan, name);
+  }
 
  private:
   using Reports = std::map<int, SlotReport>;

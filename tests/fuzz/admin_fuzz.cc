@@ -16,9 +16,10 @@ namespace {
 const std::vector<std::string> kNames = {"SHIM", "SHIM", "SHIM",   "SHIM", "PING",  "HELP",
                                          "AUTH", "QUIT", "CLIENT", "INFO", "nosuch"};
 const std::vector<std::string> kWords = {
-    "STATUS",  "SLOTS", "LOCK", "UNLOCK", "PERMIT", "CUTOVER",  "ABORT",   "AUTO", "FINAL",
-    "READS",   "GUARD", "HELP", "ON",     "OFF",    "901",      "901-910", "all",  "1-2000",
-    "905-901", "AS",    "me",   "1",      "FORCE",  "MAXPAUSE", "100",     ",",    "owner"};
+    "STATUS", "SLOTS", "LOCK",    "UNLOCK",   "PERMIT", "CUTOVER", "ROLLBACK",
+    "ABORT",  "AUTO",  "FINAL",   "READS",    "GUARD",  "HELP",    "ON",
+    "OFF",    "901",   "901-910", "all",      "1-2000", "905-901", "AS",
+    "me",     "1",     "FORCE",   "MAXPAUSE", "100",    ",",       "owner"};
 const std::vector<std::string> kHttp = {
     "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.0\r\n\r\n",
     "GET /api/v1/slots HTTP/1.1\r\nConnection: close\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "proxy_shim/control/direction.h"
 #include "proxy_shim/control/startup.h"
 
 namespace sf {
@@ -19,6 +20,7 @@ BackendMonitor::BackendMonitor(const MovePlan& plan, std::unique_ptr<BackendDriv
     : plan_(plan),
       address_{plan.old_side.master.text(), plan.new_side.master.text()},
       driver_(std::move(driver)),
+      back_(driver_->another(turned(plan), "slotferry-shim-monitor-back")),
       board_(board),
       plane_(plane),
       store_(store),
@@ -79,7 +81,7 @@ void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
                    {"address", address(side)},
                    {"run_id", facts.run_id}});
     on_change_(cat("the ", side_name(side), " master has restarted"));
-    if (side == PairSide::kNew && !check_owner()) return;  // asked again in the next round
+    if (!check_owner(side)) return;  // asked again in the next round
     accept(side, facts.run_id);
   }
   const bool stop = must && !facts.is_master;
@@ -102,12 +104,26 @@ void BackendMonitor::accept(PairSide side, const std::string& run_id) {
   if (!status) log_.error(status.text());
 }
 
+// What it owns by a switch: a slot that never left the old side has no promote record there.
+SlotSet BackendMonitor::switched_to(PairSide side) const {
+  SlotSet out;
+  if (side == PairSide::kNew) {
+    out = board_->in_phase(SlotPhase::kNew);
+    out.add(board_->in_phase(SlotPhase::kFinal));
+    return out;
+  }
+  board_->in_phase(SlotPhase::kOld).for_each([&](int slot) {
+    if (store_->record(slot).epoch != 0) out.add(slot);
+  });
+  return out;
+}
+
 // A server that comes up empty at the owner's address must not be taken for the owner.
-bool BackendMonitor::check_owner() {
-  SlotSet owned = board_->in_phase(SlotPhase::kNew);
-  owned.add(board_->in_phase(SlotPhase::kFinal));
-  if (owned.empty()) return true;
-  const Result<std::map<int, uint64_t>> promoted = driver_->promoted(owned, kAskMs);
+bool BackendMonitor::check_owner(PairSide side) {
+  const SlotSet owned = switched_to(side);
+  BackendDriver* driver = side == PairSide::kNew ? driver_.get() : back_.get();
+  if (owned.empty() || driver == nullptr) return true;
+  const Result<std::map<int, uint64_t>> promoted = driver->promoted(owned, kAskMs);
   if (!promoted) return false;
   SlotSet doubtful;
   std::string why;

@@ -50,9 +50,10 @@ class BackendMonitor {
   void judge(PairSide side, const ServerFacts& facts, bool must);
   // The process asked is the one judged: connections of the data plane accept no other.
   void accept(PairSide side, const std::string& run_id);
-  // After a restart: slots whose owner the new side is not any more are in DOUBT from here on.
-  // False: it did not say.
-  bool check_owner();
+  // After a restart: slots whose owner this side is not any more are in DOUBT from here on. False:
+  // it did not say.
+  bool check_owner(PairSide side);
+  SlotSet switched_to(PairSide side) const;
   void look_at_lags();
   void publish_facts(const ServerFacts& old_facts, const ServerFacts& new_facts);
   const std::string& address(PairSide side) const { return address_[side == PairSide::kNew]; }
@@ -60,6 +61,7 @@ class BackendMonitor {
   const MovePlan plan_;
   const std::string address_[2];
   std::unique_ptr<BackendDriver> driver_;
+  const std::unique_ptr<BackendDriver> back_;  // as driver_ with the sides exchanged, or null
   SlotBoard* const board_;
   DataPlane* const plane_;
   StateStore* const store_;

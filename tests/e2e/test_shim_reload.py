@@ -183,6 +183,39 @@ def test_I1_an_owner_that_comes_back_empty_is_not_believed(env):
     assert set(shim.states("901-910").values()) == {"DOUBT"}
 
 
+def test_I1_an_owner_after_a_roll_back_that_comes_back_empty_is_not_believed(env):
+    old, new = env.node("old"), env.node("new")
+    follow_node(old.port, new.port, SLOTS)
+    shim = Shim(env, old.address, new.address, SLOTS, "node").start(init=True)
+    keys = keys_in(901, 910, 20)
+    fill(shim, keys, "a")
+    wait_until("in sync", lambda: in_sync(shim))
+    assert cut(shim, "901-910") == {"NEW"}
+
+    def back():
+        shim.ask("PERMIT", "901-910")
+        return {row[1] for row in shim.ask("ROLLBACK", "901-910")} == {"OLD"}
+    wait_until("rolled back", back)
+    expect = values(shim.port, keys)
+    old.kill()
+    old.start()  # with its data: it is believed
+    wait_until("served", lambda: answers(shim, keys, expect))
+    assert set(shim.states("901-910").values()) == {"OLD"}
+    old.kill()
+    shutil.rmtree(env.path("old"))
+    old.start()
+    wait_until("doubt", lambda: set(shim.states("901-910").values()) == {"DOUBT"})
+    with pytest.raises(redis.ResponseError, match="doubt"):
+        connect(shim.port).get(keys[0])
+
+
+def answers(shim, keys, expect):
+    try:
+        return values(shim.port, keys) == expect
+    except (redis.RedisError, OSError):
+        return False
+
+
 def test_passwords_change_without_a_restart(env):
     old, new = env.node("old"), env.node("new")
     follow_node(old.port, new.port, SLOTS)

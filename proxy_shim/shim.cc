@@ -5,12 +5,14 @@
 #include <thread>
 
 #include "common/base/random.h"
+#include "proxy_shim/control/succession.h"
 
 namespace sf {
 namespace {
 
 constexpr int kFolderFormat = 1;
 constexpr int64_t kRedialMs = 100;
+constexpr int64_t kCompareMs = 2'000;  // of one question about a replaced master
 
 // What a changed plan may not change: where the move goes, and what the processes were started
 // with.
@@ -61,6 +63,11 @@ std::string changes_between(const MovePlan& before, const MovePlan& now) {
   if (before.units_in_flight != now.units_in_flight) {
     say(cat("units_in_flight ", before.units_in_flight, " -> ", now.units_in_flight));
   }
+  if (before.reads != now.reads || before.compare_percent != now.compare_percent) {
+    say(cat("reads ", before.reads, " -> ", now.reads,
+            now.reads == "compare" ? cat(" ", now.compare_percent, " %") : std::string()));
+  }
+  if (before.guard != now.guard) say(cat("guard ", before.guard, " -> ", now.guard));
   return out.empty() ? "nothing that matters here; everything was judged anew" : out;
 }
 
@@ -132,7 +139,13 @@ Status Shim::reach_servers(const MovePlan& plan) {
     }
     const Code code = control.status().code();
     const bool may_come = code == Code::kUnavailable || code == Code::kTimeout;
-    if (!may_come || clock_.mono_us() >= deadline) return control.status();
+    if (may_come && clock_.mono_us() >= deadline) {
+      return Status::unavailable(
+          cat(control.status().text(),
+              ": a start needs both masters, for they say who owns the slots. Start that one, or "
+              "name its group's new master in the plan and start with --adopt"));
+    }
+    if (!may_come) return control.status();
     // Nothing tells when a server comes up; asking again is all there is.
     std::this_thread::sleep_for(std::chrono::milliseconds(kRedialMs));
   }
@@ -174,13 +187,14 @@ Status Shim::serve() {
 
 // ---- a changed plan
 
-Status Shim::reload(const std::string& from, std::function<void(Result<std::string>)> done) {
+Status Shim::reload(const std::string& from, bool may_lose,
+                    std::function<void(Result<std::string>)> done) {
   const std::lock_guard lock(reload_mutex_);
   if (stopping_) return Status::refused("the shim stops");
   if (reloading_.exchange(true)) return Status::refused("a changed plan is being taken over");
   if (reloader_.joinable()) reloader_.join();  // it has said that it ended, as its last deed
-  reloader_ = std::thread([this, from, done = std::move(done)] {
-    Result<std::string> changes = take_over(from);
+  reloader_ = std::thread([this, from, may_lose, done = std::move(done)] {
+    Result<std::string> changes = take_over(from, may_lose);
     if (!changes) {
       log_.warning(cat("the plan was not taken over: ", changes.status().text()));
       store_->audit(
@@ -192,7 +206,33 @@ Status Shim::reload(const std::string& from, std::function<void(Result<std::stri
   return Status::ok();
 }
 
-Result<std::string> Shim::take_over(const std::string& from) {
+Status Shim::check_successors(MoveControl& before, const MovePlan& plan, bool may_lose,
+                              std::string* said) {
+  for (const PairSide side : {PairSide::kOld, PairSide::kNew}) {
+    const bool is_new = side == PairSide::kNew;
+    const PlanSide& was = is_new ? before.plan().new_side : before.plan().old_side;
+    const PlanSide& is = is_new ? plan.new_side : plan.old_side;
+    const SlotSet slots = before.owned_by(side);
+    if (was.master == is.master || slots.empty()) continue;
+    const Status still = before.hold_still(side);
+    if (!still && still.code() != Code::kTimeout) return still;  // a hung master keeps its writes
+    const Succession found =
+        compare_successor(was.kind, was, is, slots, "slotferry-shim-succession", kCompareMs);
+    if (found.text.empty()) continue;
+    store_->audit(
+        {{"what", "successor compared"}, {"side", side_name(side)}, {"text", found.text}});
+    log_.warning(found.text);
+    *said += cat("; ", found.text);
+    if (found.verdict == Succession::Verdict::kGone || may_lose) continue;
+    return Status::refused(
+        cat(found.text, ". Make ", was.master.text(),
+            " the group's first server again, which loses nothing (docs/RUNBOOK.md, planned "
+            "promote), or give it up: SHIM RELOAD LOSE"));
+  }
+  return Status::ok();
+}
+
+Result<std::string> Shim::take_over(const std::string& from, bool may_lose) {
   const std::shared_ptr<MoveControl> before = control();
   Result<MovePlan> plan = MovePlan::load(options_.plan_file);
   if (!plan) return plan.status();
@@ -202,6 +242,14 @@ Result<std::string> Shim::take_over(const std::string& from) {
   if (!reached) return reached.status();
   const std::shared_ptr<MoveControl> after = std::move(*reached);
   before->stop();
+  const auto frozen = before->frozen();  // by the operator: that stays
+  std::string said;
+  status = check_successors(*before, *plan, may_lose, &said);
+  if (!status) {
+    before->move_on(frozen);
+    before->begin();
+    return status;
+  }
   status = store_->adopt_plan(*plan);
   if (status) status = after->settle();
   if (status) {
@@ -215,10 +263,14 @@ Result<std::string> Shim::take_over(const std::string& from) {
     log_.error(cat("the record keeps the plan that was not taken over: ", back.text()));
   }
   if (!status) {
-    if (control() == before) before->begin();
+    if (control() == before) {
+      before->move_on(frozen);
+      before->begin();
+    }
     return status;
   }
-  const std::string changes = changes_between(before->plan(), *plan);
+  if (!(rules_of(before->plan()) == rules_of(*plan))) plane_->set_rules(rules_of(*plan));
+  const std::string changes = changes_between(before->plan(), *plan) + said;
   log_.info(cat("plan taken over: ", changes));
   store_->audit({{"what", "plan reloaded"}, {"from", from}, {"changes", changes}});
   return changes;

@@ -45,7 +45,8 @@ class Shim : public PlanReloader {
   // Takes a running attempt back, answers what is in flight, closes.
   void stop();
 
-  Status reload(const std::string& from, std::function<void(Result<std::string>)> done) override;
+  Status reload(const std::string& from, bool may_lose,
+                std::function<void(Result<std::string>)> done) override;
   bool reloading() const override { return reloading_; }
 
   int port() const { return plane_->port(); }
@@ -56,7 +57,11 @@ class Shim : public PlanReloader {
   Status open_state(const MovePlan& plan);
   Status reach_servers(const MovePlan& plan);
   Status serve();
-  Result<std::string> take_over(const std::string& from);
+  Result<std::string> take_over(const std::string& from, bool may_lose);
+  // Has every master that `plan` names in another's place all that the other had? Else refused,
+  // unless `may_lose`; `said` gets what is to be told. Writes of `before` stand still.
+  Status check_successors(MoveControl& before, const MovePlan& plan, bool may_lose,
+                          std::string* said);
   ControlPorts control_ports();
   std::shared_ptr<MoveControl> control() const;
   void set_control(std::shared_ptr<MoveControl> control);

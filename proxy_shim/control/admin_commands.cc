@@ -8,6 +8,8 @@
 namespace sf {
 namespace {
 
+constexpr int64_t kDrainMs = 2'000;  // of FREEZE: for writes under way
+
 std::string ok_reply() {
   std::string out;
   resp::status(out, "OK");
@@ -53,8 +55,15 @@ const std::vector<AdminCommands::Entry>& AdminCommands::table() {
        3, 3, true, &AdminCommands::automatic},
       {"FINAL", "FINAL <slots> -- they are about to be handed back; no cutover any more", 2, 2,
        true, &AdminCommands::final},
-      {"RELOAD", "RELOAD -- the plan file was changed: other addresses, passwords, more slots", 1,
-       1, true, &AdminCommands::reload},
+      {"RELOAD",
+       "RELOAD [LOSE] -- the plan file was changed: other addresses, passwords, more slots, reads, "
+       "guard; LOSE: give up what a former master has and its successor has not",
+       1, 2, true, &AdminCommands::reload},
+      {"FREEZE",
+       "FREEZE old|new [OFF] -- its group is about to get another master: no more writes to the "
+       "one "
+       "it has; answers when none is under way",
+       2, 3, true, &AdminCommands::freeze},
       {"READS",
        "READS [owner|new-then-old|compare [percent]] -- where reads go; alone: what is set and "
        "what was compared",
@@ -305,14 +314,39 @@ void AdminCommands::reload(Call& call) {
   if (reloader_ == nullptr) {
     return call.answer(error_reply(Status::refused("this shim cannot reload its plan")));
   }
+  const bool may_lose = call.words.size() == 2;
+  if (may_lose && !equals_ignore_case(call.words[1], "LOSE")) {
+    return call.answer(error_reply(Status::invalid("usage: SHIM RELOAD [LOSE]")));
+  }
   const Answer answer = call.answer;
-  const Status begun = reloader_->reload(call.peer, [answer](const Result<std::string>& changes) {
+  const auto done = [answer](const Result<std::string>& changes) {
     if (!changes) return answer(error_reply(changes.status()));
     std::string out;
     resp::bulk(out, *changes);
     answer(out);
-  });
+  };
+  const Status begun = reloader_->reload(call.peer, may_lose, done);
   if (!begun) call.answer(error_reply(begun));
+}
+
+Status AdminCommands::hold_still(PairSide side, bool still) {
+  Status status = ports_.board->stop_writes(side, SlotBoard::Reason::kReplaced, still);
+  // Those to the old side are counted; the new side's have their answers within its time limit.
+  if (!status || !still || side == PairSide::kNew) return status;
+  return ports_.plane->drain(ports_.board->owned_by(side), InFlight::kWrites, kDrainMs).status();
+}
+
+void AdminCommands::freeze(Call& call) {
+  const bool on = call.words.size() == 2;
+  const bool is_old = equals_ignore_case(call.words[1], "old");
+  const bool known = (is_old || equals_ignore_case(call.words[1], "new")) &&
+                     (on || equals_ignore_case(call.words[2], "OFF"));
+  if (!known) {
+    return call.answer(error_reply(Status::invalid("usage: SHIM FREEZE old|new [OFF]")));
+  }
+  if (on) runner_->interrupt("the operator froze a side");
+  const Status status = hold_still(is_old ? PairSide::kOld : PairSide::kNew, on);
+  call.answer(status ? ok_reply() : error_reply(status));
 }
 
 void AdminCommands::set_rules(Call& call, const DataRules& rules) {
@@ -383,10 +417,12 @@ void AdminCommands::help(Call& call) {
   std::string out;
   resp::array(out, table().size() + 1);
   for (const Entry& entry : table()) resp::bulk(out, cat("SHIM ", entry.usage));
-  resp::bulk(out,
-             "CUTOVER, ROLLBACK, ABORT, AUTO, FINAL and RELOAD take AS <owner> <epoch> at the end: "
-             "only the run "
-             "lock's owner");
+  resp::bulk(
+      out,
+      "CUTOVER, ROLLBACK, ABORT, AUTO, FINAL, RELOAD and FREEZE take AS <owner> <epoch> at the "
+      "end: "
+      "only the run "
+      "lock's owner");
   call.answer(out);
 }
 

@@ -25,6 +25,10 @@ class AdminCommands {
   // `argv` is a request after authentication, `peer` who sent it (for the audit log).
   void run(const std::vector<std::string>& argv, const std::string& peer, Answer answer);
 
+  // No more writes to `side`'s master, and none under way (kTimeout: some do not end). With `still`
+  // false: it takes writes again.
+  Status hold_still(PairSide side, bool still);
+
  private:
   using Words = std::vector<std::string>;
   struct Call {
@@ -60,6 +64,7 @@ class AdminCommands {
   void automatic(Call& call);
   void final(Call& call);
   void reload(Call& call);
+  void freeze(Call& call);
   void reads(Call& call);
   void guard(Call& call);
   void set_rules(Call& call, const DataRules& rules);

@@ -133,6 +133,15 @@ bool BackendMonitor::check_owner(PairSide side) {
     doubtful.add(slot);
     why = text;
   }
+  if (!driver_->traits().exact_end) {
+    const Result<std::map<int, uint64_t>> markers = driver_->markers(owned, kAskMs);
+    if (!markers) return false;
+    for (const auto& [slot, epoch] : *markers) {
+      if (epoch != 0 || !store_->record(slot).marked) continue;
+      doubtful.add(slot);
+      why = "the owner marker is gone from the new side: it has lost its data";
+    }
+  }
   if (doubtful.empty()) return true;
   log_.error(cat("slots ", doubtful.text(), ": ", why, "; their requests are refused"));
   store_->audit({{"what", "owner in doubt"}, {"slots", doubtful.text()}, {"text", why}});

@@ -133,6 +133,20 @@ void MoveControl::begin() {
   watch_->start();
 }
 
+bool MoveControl::is_still(PairSide side) const {
+  return board_->stopped_for(side, SlotBoard::Reason::kReplaced);
+}
+
+void MoveControl::move_on(const std::array<bool, 2>& frozen) {
+  for (const PairSide side : {PairSide::kOld, PairSide::kNew}) {
+    if (!frozen[side == PairSide::kNew]) (void)commands_.hold_still(side, false);
+  }
+}
+
+SlotSet MoveControl::owned_by(PairSide side) const {
+  return board_->owned_by(side);
+}
+
 void MoveControl::stop() {
   watch_->stop();
   monitor_->stop();

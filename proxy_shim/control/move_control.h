@@ -3,6 +3,7 @@
 // over while the data plane, the state store and the admin port go on.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,6 +52,14 @@ class MoveControl {
   void begin();
   // Publishes the whole table: what `before` had told the workers is replaced.
   Status take_over() { return board_->publish(SlotSet(), SlotPhase::kOld); }
+  // What `side`'s master has taken so far is all it takes, until move_on(). After stop().
+  Status hold_still(PairSide side) { return commands_.hold_still(side, true); }
+  std::array<bool, 2> frozen() const {
+    return {is_still(PairSide::kOld), is_still(PairSide::kNew)};
+  }
+  // Sides that were not `frozen` before take writes again.
+  void move_on(const std::array<bool, 2>& frozen);
+  SlotSet owned_by(PairSide side) const;
   // Takes a running attempt back, answers who waits, ends the threads.
   void stop();
 
@@ -66,6 +75,7 @@ class MoveControl {
   MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
               std::unique_ptr<BackendDriver> for_monitor);
   void owe_debts();
+  bool is_still(PairSide side) const;
 
   const MovePlan plan_;
   const ControlPorts shared_;

@@ -120,6 +120,11 @@ bool SlotBoard::writes_stopped(PairSide side) const {
   return is_stopped(side);
 }
 
+bool SlotBoard::stopped_for(PairSide side, Reason reason) const {
+  std::lock_guard guard(mutex_);
+  return stopped_[side == PairSide::kNew][static_cast<size_t>(reason)];
+}
+
 bool SlotBoard::is_stopped(PairSide side) const {
   const auto& flags = stopped_[side == PairSide::kNew];
   return std::any_of(std::begin(flags), std::end(flags), std::identity());
@@ -199,6 +204,17 @@ SlotSet SlotBoard::automatic() const {
   for (const SlotRow& row : rows_) {
     if (row.automatic) out.add(row.slot);
   }
+  return out;
+}
+
+SlotSet SlotBoard::owned_by(PairSide side) const {
+  std::lock_guard guard(mutex_);
+  SlotSet out;
+  plan_.attached_slots().for_each([&](int slot) {
+    const SlotRow& row = rows_[static_cast<size_t>(slot)];
+    if (row.phase == SlotPhase::kDoubt) return;
+    if (is_on_new(row) == (side == PairSide::kNew)) out.add(slot);
+  });
   return out;
 }
 

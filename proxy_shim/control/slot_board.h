@@ -45,11 +45,12 @@ class SlotBoard {
   Status publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
                  SlotPhase others_phase, bool back = false);
   // A side's writes are answered with a retryable error until allowed again; `why` names the
-  // reason. Three independent reasons a side: the monitor's judgement, a marker not yet written,
-  // and another first server of the group in the dashboard.
-  enum class Reason { kIdentity, kMarker, kGroup };
+  // reason. Independent reasons a side: the monitor's judgement, a marker not yet written, another
+  // first server of the group in the dashboard, and a changed plan that replaces the master.
+  enum class Reason { kIdentity, kMarker, kGroup, kReplaced };
   Status stop_writes(PairSide side, Reason reason, bool stopped);
   bool writes_stopped(PairSide side) const;
+  bool stopped_for(PairSide side, Reason reason) const;
   // The process judged to be this side's master: new connections accept no other.
   Status set_identity(PairSide side, const std::string& run_id);
 
@@ -68,6 +69,7 @@ class SlotBoard {
   SlotRow row(int slot) const;
   SlotSet in_phase(SlotPhase phase) const;
   SlotSet automatic() const;
+  SlotSet owned_by(PairSide side) const;  // of all slots that pass the shim, but for doubts
   HostPort owner(const SlotRow& row) const;
   uint64_t route_epoch() const;
 
@@ -82,7 +84,7 @@ class SlotBoard {
   mutable std::mutex mutex_;  // everything below
   std::array<SlotRow, kSlotCount> rows_;
   std::array<LagTrend, kSlotCount> lags_;
-  bool stopped_[2][3] = {};
+  bool stopped_[2][4] = {};
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
 };

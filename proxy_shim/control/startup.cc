@@ -230,7 +230,11 @@ Result<StartVerdicts> settle_at_start(const MovePlan& plan, StateStore& store,
   if (!markers) return markers.status();
   StartVerdicts out;
   out.epoch = *epoch;
-  for (const auto& [slot, record] : records) {
+  for (auto [slot, record] : records) {
+    // Another server than the one that was switched to must show the marker: it is not known to
+    // have what that one had, and where the marker was not written yet, the old side has it all.
+    const bool another = !record.owner.empty() && record.owner != plan.new_side.master.text();
+    if (another && record.phase != SlotPhase::kOld) record.marked = true;
     out.slots[slot] = judge_slot(slot, record, survey->old_side.at(slot), survey->new_side.at(slot),
                                  driver.traits(), markers->at(slot));
   }

@@ -50,7 +50,8 @@ std::string record_text(const SlotRecord& record) {
               {"proof", position_json(record.proof)},
               {"promoted", position_json(record.promoted)},
               {"marked", record.marked},
-              {"linked", record.linked}}
+              {"linked", record.linked},
+              {"owner", record.owner}}
       .dump();
 }
 
@@ -75,6 +76,7 @@ std::optional<SlotRecord> parse_record(const std::string& text) {
   out.promoted = position_of(json.value("promoted", Json::object()));
   out.marked = json.value("marked", false);
   out.linked = json.value("linked", false);
+  out.owner = json.value("owner", "");
   return out;
 }
 

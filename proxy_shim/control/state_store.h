@@ -41,6 +41,7 @@ struct SlotRecord {
   bool back = false;                  // that attempt goes from the new side to the old one
   ReplPosition proof;                 // end of the side that was left, at the switch
   ReplPosition promoted;              // own position there of the side that owns it since
+  std::string owner;                  // its address; "" if not kept then
   bool marked = false;                // the marker stands on the new side
   bool linked = false;                // the side that was left follows the owner
 };

@@ -338,13 +338,13 @@ CutEvent UnitRun::write_owner(CutEvent event) {
   record.epoch = record.attempt = attempt_.epoch;
   record.proof = machine_->proof();
   record.promoted = machine_->promoted();
-  const Json entry = {
-      {"what", "owner record"},
-      {"slots", slots_.text()},
-      {"epoch", attempt_.epoch},
-      {"owner", (back_ ? ports_.plan->old_side : ports_.plan->new_side).master.text()},
-      {name("old_end", "new_end"), record.proof.text()},
-      {name("new_position", "old_position"), record.promoted.text()}};
+  record.owner = (back_ ? ports_.plan->old_side : ports_.plan->new_side).master.text();
+  const Json entry = {{"what", "owner record"},
+                      {"slots", slots_.text()},
+                      {"epoch", attempt_.epoch},
+                      {"owner", record.owner},
+                      {name("old_end", "new_end"), record.proof.text()},
+                      {name("new_position", "old_position"), record.promoted.text()}};
   const int64_t start = ports_.clock->mono_us();
   event.status = ports_.store->commit_owner(slots_, record, entry);
   sync_us_ = ports_.clock->mono_us() - start;

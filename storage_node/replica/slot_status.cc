@@ -190,6 +190,8 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
   const std::lock_guard lock(state.mutex);
   uint64_t seq = state.engine.last_seq();
   std::string history = state.histories.current();
+  const auto snapshot = state.histories.snapshot();
+  const History begun = snapshot.chain.empty() ? History{} : snapshot.chain.entries().back();
   auto source = state.full ? state.source_of(0) : nullptr;
   bool whole = !source || source->mirror;
   std::string out =
@@ -217,11 +219,13 @@ std::string replication_info_text(const ReplicaState& state, const std::vector<F
                      ",copying=", feed.copying.empty() ? "-" : feed.copying.text(), "\r\n");
     }
   }
-  out += cat("connected_slaves:", full_count, "\r\n", replicas,
-             "is_eligible_for_master_election:", whole ? "true" : "false",
-             "\r\nmaster_replid:", history, "\r\nmaster_repl_offset:", seq,
-             "\r\nsecond_repl_offset:-1\r\n",
-             "repl_backlog_active:1\r\nrepl_backlog_size:1048576\r\n");
+  out +=
+      cat("connected_slaves:", full_count, "\r\n", replicas,
+          "is_eligible_for_master_election:", whole ? "true" : "false",
+          "\r\nmaster_replid:", history, "\r\nmaster_repl_offset:", seq,
+          "\r\nmaster_replid2:", begun.parent.empty() ? std::string(40, '0') : begun.parent,
+          "\r\nsecond_repl_offset:", begun.parent.empty() ? "-1" : std::to_string(begun.fork + 1),
+          "\r\nrepl_backlog_active:1\r\nrepl_backlog_size:1048576\r\n");
   std::string error;
   int links = 0;
   std::string link_lines;

@@ -11,7 +11,7 @@ import redis
 sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from ferry_env import Env, connect, wait_until  # noqa: E402
-from shim_env import Permit, Shim, follow_node, keys_in, writers  # noqa: E402
+from shim_env import Permit, Shim, follow_node, follow_redis, keys_in, writers  # noqa: E402
 
 SLOTS = "901-1023"
 
@@ -131,7 +131,10 @@ def test_I1_a_new_master_that_never_owned_the_slots_is_not_believed(env):
     assert cut(shim, "901-910") == {"NEW"}
     stranger = env.node("stranger")  # a replica of nothing: it has neither the data nor the promote record
     shim.write_plan(new=side(stranger))
-    shim.ask("RELOAD")
+    with pytest.raises(redis.ResponseError, match="has not"):
+        shim.ask("RELOAD")
+    assert set(shim.states("901-910").values()) == {"NEW"}
+    shim.ask("RELOAD", "LOSE")  # its word is not believed even so
     assert set(shim.states("901-910").values()) == {"DOUBT"}
     assert "not promoted" in shim.rows("901")[0][7]
     for ask in (lambda c: c.get(keys[0]), lambda c: c.set(keys[0], "x")):
@@ -320,3 +323,72 @@ def test_a_changed_plan_at_the_start_needs_adopt(env):
     shim.admin = connect(shim.admin_port, decode_responses=True)
     assert shim.status()["old"] == spare.address
     fill(shim, keys_in(901, 1023, 10), "a")
+
+
+def test_changed_reads_and_guard_are_taken_over(env):
+    old, new = env.node("old"), env.node("new")
+    follow_node(old.port, new.port, SLOTS)
+    shim = Shim(env, old.address, new.address, SLOTS, "node").start(init=True)
+    key = keys_in(901, 1023, 1)[0]
+    client = connect(shim.port, decode_responses=True)  # of a worker that runs already
+    client.set(key, "text")
+    assert shim.ask("GUARD") == "off"
+    shim.write_plan(reads="compare", compare_percent=100, guard="pika-3.5")
+    said = shim.ask("RELOAD")
+    assert "reads owner -> compare 100 %" in said and "guard off -> pika-3.5" in said, said
+    assert shim.ask("GUARD") == "pika-3.5" and shim.ask("READS")[1] == "compare"
+    with pytest.raises(redis.ResponseError, match="guard"):
+        client.execute_command("PFADD", key, "x")
+    wait_until("in sync", lambda: in_sync(shim))
+    for _ in range(20):
+        assert client.get(key) == "text"
+
+    def compared():
+        said = shim.ask("READS")
+        return dict(zip(said[::2], said[1::2]))["compared"] >= 20
+    wait_until("reads are compared", compared)
+    # Set by hand and left alone by a plan that does not change them.
+    shim.ask("GUARD", "off")
+    shim.write_plan(max_pause_ms=400)
+    shim.ask("RELOAD")
+    assert shim.ask("GUARD") == "off"
+    shim.write_plan(reads="owner", guard="off")
+    shim.ask("RELOAD")
+    assert shim.ask("READS")[1] == "owner"
+
+
+def test_I1_a_redis_owner_that_comes_back_empty_is_not_believed(env):
+    old, new = env.redis("old"), env.redis("new", extra=["--appendonly", "no"])
+    follow_redis(old.port, new.port)
+    shim = Shim(env, old.address, new.address, SLOTS, "redis").start(init=True)
+    keys = keys_in(901, 1023, 20)
+    fill(shim, keys, "a")
+    wait_until("switched", lambda: cut(shim) == {"NEW"}, 30, 0.2)
+    new.kill()
+    new.start()
+    wait_until("doubt", lambda: set(shim.states().values()) == {"DOUBT"})
+    assert "marker" in shim.rows("901")[0][7]
+    with pytest.raises(redis.ResponseError, match="doubt"):
+        connect(shim.port).get(keys[0])
+
+
+def test_a_start_that_misses_a_master_says_what_it_needs(env):
+    old, new = env.node("old"), env.node("new")
+    spare = replica_of(env, old, "spare")
+    follow_node(old.port, new.port, SLOTS)
+    shim = Shim(env, old.address, new.address, SLOTS, "node").start(init=True)
+    keys = keys_in(901, 1023, 20)
+    expect = fill(shim, keys, "a")
+    wait_replicated(connect(old.port))
+    shim.admin.connection_pool.disconnect()
+    shim.proc.kill()
+    old.kill()
+    with pytest.raises(AssertionError) as e:
+        shim.start()
+    for part in (old.address, "a start needs both masters", "--adopt"):
+        assert part in str(e.value), str(e.value)[-600:]
+    # A master that comes up while the shim waits is enough; so is its successor.
+    promote(spare)
+    shim.write_plan(old=side(spare))
+    shim.proc.start(("--adopt",))
+    assert values(shim.port, keys) == expect

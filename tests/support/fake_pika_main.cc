@@ -20,7 +20,8 @@ int serve(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   sf::fake_pika::PikaOptions options;
   po::options_description flags("fake-pika");
-  flags.add_options()("port", po::value(&options.port))("version", po::value(&options.version))(
+  flags.add_options()("port", po::value(&options.port))(
+      "announced-port", po::value(&options.announced_port))("version", po::value(&options.version))(
       "sharding", po::bool_switch(&options.sharding))("slots", po::value(&options.slots))(
       "slot-num", po::value(&options.slot_num))("databases", po::value(&options.databases))(
       "sync-threads", po::value(&options.sync_threads))(

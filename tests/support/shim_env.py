@@ -199,9 +199,9 @@ def follow_redis(old_port, new_port):
     wait_until("replica in sync", lambda: connect(new_port).info("replication").get("master_link_status") == "up")
 
 
-def follow_node(old_port, new_port, slots):
+def follow_node(old_port, new_port, slots, *how):
     new = connect(new_port, decode_responses=True)
-    new.execute_command("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", old_port, slots)
+    new.execute_command("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", old_port, slots, *how)
 
     def in_sync():
         ours = {row[0]: row for row in new.execute_command("REPLICATION", "POSITIONS", slots)}

@@ -110,7 +110,7 @@ std::map<std::string, std::string> FakePika::settings() const {
           {"slaveof", slaveof_},
           {"maxmemory", "16777216"},
           {"write-binlog", "yes"},
-          {"slotmigrate", "no"},
+          {"slotmigrate", slotmigrate_},
           {"run-id", run_id_}};
 }
 
@@ -129,6 +129,7 @@ std::string FakePika::config(const Words& argv) {
     }
     return out;
   }
+  if (verb == "set" && argv.at(2) == "slotmigrate") slotmigrate_ = argv.at(3);
   if (verb == "rewrite") written_slaveof_ = slaveof_;
   return ok();
 }

@@ -97,7 +97,7 @@ FakePika::FakePika(PikaOptions options) : options_(std::move(options)), loop_(ma
   host_.faults = &faults_;
   host_.replication_id = [this] { return replication_id_; };
   host_.adopt_id = [this](const std::string& id) { replication_id_ = id; };
-  host_.port = [this] { return port_; };
+  host_.port = [this] { return options_.announced_port != 0 ? options_.announced_port : port_; };
   host_.password = options_.password;
   host_.workers = options_.sync_threads;
   host_.file_size = options_.binlog_file_size;

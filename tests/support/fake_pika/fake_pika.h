@@ -27,6 +27,7 @@ namespace sf::fake_pika {
 
 struct PikaOptions {
   int port = 0;
+  int announced_port = 0;  // what it calls itself towards its master; 0: `port`
   std::string version = "3.5.5";
   bool sharding = false;
   int databases = 1;
@@ -92,8 +93,9 @@ class FakePika {
   std::string run_id_;
   std::string replication_id_;
   std::map<int, std::unique_ptr<Unit>> units_;  // by database or slot
-  std::string slaveof_;                         // as CONFIG GET says it: "host:port" or ""
-  std::string written_slaveof_;                 // as in the file
+  std::string slotmigrate_ = "no";
+  std::string slaveof_;          // as CONFIG GET says it: "host:port" or ""
+  std::string written_slaveof_;  // as in the file
   std::vector<Staged> staged_;
   bool wedged_ = false;
   std::string silent_;  // name of a command that waits

@@ -11,20 +11,20 @@ namespace sf::fake_pika {
 namespace {
 
 const std::set<std::string> kStringNames = {
-    "get",    "set",  "setex",  "psetex", "setnx",  "getset", "mget",      "mset",
-    "append", "incr", "incrby", "decr",   "decrby", "strlen", "pksetexat", "incrbyfloat"};
-const std::set<std::string> kKeyNames = {"del",     "unlink",  "exists", "expire", "expireat",
-                                         "ttl",     "persist", "type",   "ptype",  "dbsize",
-                                         "flushdb", "keys",    "pexpire"};
+    "get",  "set",    "setex", "psetex", "setnx",  "getset",    "mget",        "mset",    "append",
+    "incr", "incrby", "decr",  "decrby", "strlen", "pksetexat", "incrbyfloat", "getrange"};
+const std::set<std::string> kKeyNames = {"del",     "unlink",  "exists",  "expire", "expireat",
+                                         "ttl",     "persist", "type",    "ptype",  "dbsize",
+                                         "flushdb", "keys",    "pexpire", "scan",   "pttl"};
 const std::set<std::string> kHashNames = {"hset", "hmset", "hget", "hdel", "hgetall", "hlen"};
 const std::set<std::string> kSetNames = {"sadd", "srem", "smembers", "scard"};
 const std::set<std::string> kZsetNames = {"zadd", "zrem", "zrange", "zcard"};
 const std::set<std::string> kListNames = {"lpush", "rpush", "lpop", "rpop", "lrange", "llen"};
 const std::set<std::string> kStreamNames = {"xadd", "xlen", "xrange", "xdel"};
-const std::set<std::string> kReads = {"get",    "mget",    "strlen", "exists", "ttl",
-                                      "type",   "ptype",   "dbsize", "keys",   "hget",
-                                      "hlen",   "hgetall", "scard",  "zrange", "zcard",
-                                      "lrange", "llen",    "xlen",   "xrange", "smembers"};
+const std::set<std::string> kReads = {
+    "get",  "mget", "strlen", "exists",   "ttl",   "type",   "ptype",   "dbsize",
+    "keys", "hget", "hlen",   "hgetall",  "scard", "zrange", "zcard",   "lrange",
+    "llen", "xlen", "xrange", "smembers", "scan",  "pttl",   "getrange"};
 
 std::string ok() {
   std::string out;
@@ -101,6 +101,31 @@ int64_t Keyspace::count(const std::string& key) {
   for (int type = kString; type < kStream; ++type)
     out += find(static_cast<Type>(type), key) != nullptr;
   return out;
+}
+
+// The cursor is the number of names passed already; all types of a name are one.
+std::string Keyspace::scan(const Words& argv) const {
+  std::set<std::string> names;
+  for (const Values& values : values_) {
+    for (const auto& [key, value] : values) names.insert(key);
+  }
+  const auto first = static_cast<size_t>(to_number(argv.at(1)));
+  size_t most = 10;
+  for (size_t i = 2; i + 1 < argv.size(); ++i) {
+    if (to_lower(argv[i]) == "count") most = static_cast<size_t>(to_number(argv[i + 1]));
+  }
+  const size_t last = std::min(names.size(), first + most);
+  std::string page;
+  size_t at = 0;
+  for (const std::string& name : names) {
+    if (at >= first && at < last) resp::bulk(page, name);
+    ++at;
+  }
+  std::string out;
+  resp::array(out, 2);
+  resp::bulk(out, std::to_string(last == names.size() ? 0 : last));
+  resp::array(out, last > first ? last - first : 0);
+  return out + page;
 }
 
 int64_t Keyspace::erase(const std::string& key) {
@@ -211,6 +236,12 @@ Keyspace::Outcome Keyspace::strings(const std::string& name, const Words& argv, 
       const Value* one = find(kString, argv[i]);
       out.reply += bulk_or_nil(one == nullptr ? nullptr : &one->text);
     }
+  } else if (name == "getrange") {
+    const std::string text = value == nullptr ? "" : value->text;
+    resp::bulk(out.reply,
+               std::string_view(text).substr(
+                   std::min(text.size(), static_cast<size_t>(to_number(argv.at(2)))),
+                   static_cast<size_t>(to_number(argv.at(3)) - to_number(argv.at(2)) + 1)));
   } else if (name == "strlen") {
     out.reply = number(value == nullptr ? 0 : static_cast<int64_t>(value->text.size()));
   } else if (name == "set") {
@@ -258,6 +289,7 @@ Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int
     clear();
     return {ok(), {{"flushdb"}}};
   }
+  if (name == "scan") return {scan(argv), {}};
   if (name == "keys") {
     std::vector<std::string> found;
     for (int type = kString; type < kStream; ++type) {
@@ -296,12 +328,13 @@ Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int
     Value* value = find(static_cast<Type>(i), argv[1]);
     if (value == nullptr) continue;
     if (ttl == -2) ttl = value->expire_s == 0 ? -1 : value->expire_s - now_s;
-    if (name == "ttl" || (name == "persist" && value->expire_s == 0)) continue;
+    if (name == "ttl" || name == "pttl" || (name == "persist" && value->expire_s == 0)) continue;
     value->expire_s = name == "persist" ? 0 : std::max<int64_t>(until, 1);
     expires_at(value->expire_s);
     ++touched;
   }
   if (name == "ttl") return {number(ttl), {}};
+  if (name == "pttl") return {number(ttl > 0 ? ttl * 1000 : ttl), {}};
   if (name == "persist") return {number(touched), {lowered(argv)}};
   purge(now_s);
   return {number(touched), {{"expireat", argv[1], std::to_string(until)}}};

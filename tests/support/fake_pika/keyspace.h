@@ -48,6 +48,7 @@ class Keyspace {
 
   Value* find(Type type, const std::string& key);
   int64_t count(const std::string& key);
+  std::string scan(const Words& argv) const;
   int64_t erase(const std::string& key);
   void purge(int64_t now_s);
   void expires_at(int64_t s);  // a key does, or 0

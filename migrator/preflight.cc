@@ -35,6 +35,7 @@ std::vector<Check> run_preflight(const MovePlan& plan, const Clock& clock) {
     check_room(plan, findings);
     check_clocks(plan, clock, findings);
     if (plan.old_side.kind == ServerKind::kRedis) check_redis_settings(plan, findings);
+    if (plan.old_side.kind == ServerKind::kPika) check_pika(plan, findings);
   }
   check_shim(plan, findings);
   return findings.checks;

@@ -38,4 +38,7 @@ void check_room(const MovePlan& plan, Findings& findings);
 void check_clocks(const MovePlan& plan, const Clock& clock, Findings& findings);
 void check_redis_settings(const MovePlan& plan, Findings& findings);
 
+// preflight_pika.cc
+void check_pika(const MovePlan& plan, Findings& findings);  // the traps of its replication
+
 }  // namespace sf

@@ -23,7 +23,7 @@ std::string replica_fault(const MovePlan& plan, bool old_side, const HostPort& s
   const auto peer = open_peer(plan, old_side, server);
   const auto facts = read_facts(*peer);
   if (!facts) return facts.status().text();
-  if (facts->is_slave && facts->master == master && facts->link_up) return {};
+  if (follows(*facts, master) && facts->link_up) return {};
   if (!facts->is_slave) return cat(server.text(), " follows nobody");
   return cat(server.text(), " follows ", facts->master ? facts->master->text() : "-", ", link ",
              facts->link_up ? "up" : "down");
@@ -55,7 +55,7 @@ bool check_servers(const MovePlan& plan, bool old_side, Findings& findings) {
                   "make a new plan");
     return false;
   }
-  const bool follows_old = !old_side && facts->is_slave && facts->master == plan.old_side.master;
+  const bool follows_old = !old_side && follows(*facts, plan.old_side.master);
   if (facts->is_slave && !follows_old) {
     findings.stop(side_name(old_side),
                   cat(master->label(), " is a slave of ",
@@ -85,7 +85,7 @@ void check_links(const MovePlan& plan, Findings& findings) {
   // Both ways: the new side copies from the old one, and the old one follows back after the switch.
   const std::pair<bool, const PlanSide*> ways[] = {{false, &plan.old_side}, {true, &plan.new_side}};
   for (const auto& [old_side, towards] : ways) {
-    if (old_side && plan.old_side.kind == ServerKind::kRedis) continue;
+    if (old_side && plan.old_side.kind != ServerKind::kNode) continue;  // nothing follows back
     const auto peer = open_peer(plan, old_side, (old_side ? plan.old_side : plan.new_side).master);
     const std::string current = config_of(*peer, "masterauth").value_or("");
     if (towards->password.empty() || current == towards->password) {
@@ -104,17 +104,17 @@ void check_new_side_empty(const MovePlan& plan, const CodisTopology& topology, F
   const auto peer = open_peer(plan, false, plan.new_side.master);
   const auto facts = read_facts(*peer);
   if (!facts) return findings.stop("new-empty", facts.status());
-  if (plan.new_side.kind == ServerKind::kRedis) {
+  if (plan.new_side.kind != ServerKind::kNode) {
     if (!topology.slots_of(plan.target_group).empty()) {
-      return findings.stop(
-          "new-empty",
-          cat("group ", plan.target_group, " owns slots, and Redis replicates only as a whole"),
-          "move to a group that owns none");
+      return findings.stop("new-empty",
+                           cat("group ", plan.target_group,
+                               " owns slots, and these servers replicate only as a whole"),
+                           "move to a group that owns none");
     }
-    const auto size = peer->expect({"DBSIZE"});
-    if (!size) return findings.stop("new-empty", size.status());
-    if (!facts->is_slave && size->integer != 0) {
-      return findings.stop("new-empty", cat(peer->label(), " holds ", size->integer, " keys"),
+    const auto keys = holds_keys(*peer, facts->kind);
+    if (!keys) return findings.stop("new-empty", keys.status());
+    if (!facts->is_slave && !keys->empty()) {
+      return findings.stop("new-empty", cat(peer->label(), " holds ", *keys),
                            "empty it, they would be lost");
     }
     return findings.ok("new-empty", facts->is_slave ? "the new master follows the old one already"
@@ -139,7 +139,7 @@ void check_room(const MovePlan& plan, Findings& findings) {
   const auto new_master = open_peer(plan, false, plan.new_side.master);
   const auto facts = read_facts(*old_master);
   if (!facts) return findings.stop("disk", facts.status());
-  const bool node = plan.old_side.kind == ServerKind::kNode;
+  const bool node = plan.old_side.kind != ServerKind::kRedis;  // Pika's words, both of them
   int64_t need = info_number(facts->info, node ? "db_size" : "used_memory", 0);
   if (need == 0) need = info_number(facts->info, "used_disk", 0);
   const std::string size = need > 0 ? human_bytes(need) : "an unknown size";

@@ -1,5 +1,7 @@
 #include "migrator/server_facts.h"
 
+#include <algorithm>
+
 namespace sf {
 namespace {
 
@@ -11,6 +13,30 @@ std::string get(const InfoMap& info, std::string_view name) {
 Status odd_reply(const Peer& peer, std::string_view command) {
   return Status::corrupt(cat(peer.label(), " answers ", command,
                              " in a shape this program does not know; are the versions the same?"));
+}
+
+// A Pika's replica says each database twice: its link, and its binlog, which is kept as
+// "binlog:db0".
+void keep_binlogs(std::string_view text, InfoMap& info) {
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line);
+    const size_t at = line.find("binlog_offset=");  // after a colon, or a blank before 3.4
+    if (!line.starts_with("db") || at == std::string_view::npos) continue;
+    info[cat("binlog:", line.substr(0, at - 1))] = std::string(line.substr(at));
+  }
+}
+
+// Classic mode replicates as a whole and is walked like Redis.
+Status read_pika_mode(Peer& peer, ServerFacts& facts) {
+  facts.version = get(facts.info, "pika_version");
+  const auto mode = read_config(peer, "instance-mode");
+  if (!mode) return mode.status();
+  facts.kind = ServerKind::kPika;
+  // From 4.0 on there is one mode, and no such setting.
+  if (!mode->has_value() || **mode == "classic") return Status::ok();
+  return Status::refused(cat(peer.label(), " is a Pika ", facts.version, " in ", **mode,
+                             " mode; this program walks classic mode by itself, for sharding mode "
+                             "let the slots follow by hand and use the shim's commands"));
 }
 
 }  // namespace
@@ -40,18 +66,20 @@ Result<ServerFacts> read_facts(Peer& peer) {
     facts.kind = ServerKind::kNode;
     facts.version = get(facts.info, "slotferry_version");
   } else if (facts.info.contains("pika_version")) {
-    return Status::refused(cat(peer.label(), " is a Pika ", get(facts.info, "pika_version"),
-                               "; this version moves slotferry-node and Redis groups"));
+    keep_binlogs(reply->text, facts.info);
+    const Status mode = read_pika_mode(peer, facts);
+    if (!mode) return mode;
   } else if (facts.info.contains("redis_version")) {
     facts.kind = ServerKind::kRedis;
     facts.version = get(facts.info, "redis_version");
   } else {
     return Status::refused(cat(peer.label(),
                                " says neither slotferry_version nor redis_version in INFO; ",
-                               "this version moves slotferry-node and Redis groups"));
+                               "this version moves slotferry-node, Redis and Pika groups"));
   }
   facts.run_id = get(facts.info, "run_id");
-  facts.is_slave = get(facts.info, "role") == "slave";
+  const std::string role = get(facts.info, "role");  // Pika's slave with slaves: master&&slave
+  facts.is_slave = role == "slave" || role == "master&&slave";
   if (facts.is_slave) {
     facts.master =
         parse_host_port(cat(get(facts.info, "master_host"), ":", get(facts.info, "master_port")));
@@ -59,6 +87,68 @@ Result<ServerFacts> read_facts(Peer& peer) {
                     get(facts.info, "master_sync_in_progress") != "1";
   }
   return facts;
+}
+
+bool follows(const ServerFacts& facts, const HostPort& master) {
+  if (!facts.is_slave || !facts.master) return false;
+  if (*facts.master == master) return true;
+  // Pika says its interface's address where it was told a loopback one.
+  const bool local = master.host == "127.0.0.1" || master.host == "localhost";
+  return facts.kind == ServerKind::kPika && local && facts.master->port == master.port;
+}
+
+Result<std::string> holds_keys(Peer& peer, ServerKind kind) {
+  if (kind != ServerKind::kPika) {
+    const auto size = peer.expect({"DBSIZE"});
+    if (!size) return size.status();
+    return size->integer == 0 ? std::string() : cat(size->integer, " keys");
+  }
+  // DBSIZE there is what somebody last counted.
+  const auto page = peer.expect({"SCAN", "0", "COUNT", "10"});
+  if (!page) return page.status();
+  if (page->items.size() != 2) return odd_reply(peer, "SCAN");
+  const bool empty = page->items[0].word() == "0" && page->items[1].items.empty();
+  return empty ? std::string() : std::string("keys");
+}
+
+namespace {
+
+Result<std::set<int>> pika_databases(Peer& peer) {
+  const auto said = read_config(peer, "databases");
+  if (!said) return said.status();
+  std::set<int> out;
+  const int64_t count = parse_int64(said->value_or("1")).value_or(1);
+  for (int64_t db = 0; db < std::clamp<int64_t>(count, 1, 16); ++db) {
+    out.insert(static_cast<int>(db));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::set<int>> databases_of(Peer& peer, ServerKind kind) {
+  if (kind == ServerKind::kPika) return pika_databases(peer);
+  const auto reply = peer.expect({"INFO", "keyspace"});
+  if (!reply) return reply.status();
+  std::set<int> databases;
+  for (const auto& [name, value] : parse_info(reply->text)) {
+    const auto number = name.starts_with("db") ? parse_int64(name.substr(2)) : std::nullopt;
+    if (number && *number >= 0) databases.insert(static_cast<int>(*number));
+  }
+  return databases;
+}
+
+std::optional<std::pair<int64_t, int64_t>> pika_binlog(std::string_view name,
+                                                       std::string_view value) {
+  constexpr std::string_view kWord = "binlog_offset=";
+  if (!name.starts_with("binlog:") || !value.starts_with(kWord)) return std::nullopt;
+  value.remove_prefix(kWord.size());
+  const size_t blank = value.find(' ');
+  if (blank == std::string_view::npos) return std::nullopt;
+  const auto file = parse_int64(value.substr(0, blank));
+  const auto offset = parse_int64(value.substr(blank + 1, value.find(',') - blank - 1));
+  if (!file || !offset) return std::nullopt;
+  return std::pair(*file, *offset);
 }
 
 Result<std::map<int, SlotPosition>> read_positions(Peer& peer, const SlotSet& slots) {

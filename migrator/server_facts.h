@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/slots/move_plan.h"
@@ -21,7 +23,7 @@ int64_t info_number(const InfoMap& info, std::string_view name, int64_t otherwis
 
 struct ServerFacts {
   ServerKind kind = ServerKind::kNode;
-  std::string version;  // of slotferry, or of redis
+  std::string version;  // of slotferry, redis or pika
   std::string run_id;
   bool is_slave = false;
   std::optional<HostPort> master;  // of a slave
@@ -31,6 +33,20 @@ struct ServerFacts {
 
 // kRefused: a server of a kind this program cannot move (it names what it found).
 Result<ServerFacts> read_facts(Peer& peer);
+
+// Is it a slave of the server at that address?
+bool follows(const ServerFacts& facts, const HostPort& master);
+
+// What is in the way of a first copy onto that server: "12 keys", or "" if it is empty.
+Result<std::string> holds_keys(Peer& peer, ServerKind kind);
+
+// Numbers of the databases that may hold keys (a Pika does not say which of its own do).
+Result<std::set<int>> databases_of(Peer& peer, ServerKind kind);
+
+// File and offset of what Pika's INFO says of a database's binlog, kept in ServerFacts::info as
+// "binlog:db0" -> "binlog_offset=3 417,..."; nullopt for other fields.
+std::optional<std::pair<int64_t, int64_t>> pika_binlog(std::string_view name,
+                                                       std::string_view value);
 
 // One row of REPLICATION POSITIONS (docs/COMMANDS.md).
 struct SlotPosition {

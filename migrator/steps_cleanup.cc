@@ -183,15 +183,14 @@ Status delete_keys(MoveContext& context, Peer& peer, const SlotSet& slots, int64
 Status delete_everywhere(MoveContext& context, bool old_side, const SlotSet& slots,
                          int64_t* deleted) {
   Peer& master = old_side ? *context.old_master : *context.new_master;
-  const auto keyspace = master.expect({"INFO", "keyspace"});
-  if (!keyspace) return keyspace.status();
-  for (const auto& [name, value] : parse_info(keyspace->text)) {
-    if (!name.starts_with("db")) continue;
-    const auto peer =
-        open_peer(context.plan, old_side, master.address(), {{"SELECT", name.substr(2)}});
+  const auto databases = databases_of(master, context.plan.old_side.kind);
+  if (!databases) return databases.status();
+  for (const int database : *databases) {
+    const std::string number = std::to_string(database);
+    const auto peer = open_peer(context.plan, old_side, master.address(), {{"SELECT", number}});
     const Status done = context.effect(
         own_step(Step::kDeleteCopies),
-        cat("UNLINK keys of slots ", slots.text(), " in ", name, " of ", peer->label()),
+        cat("UNLINK keys of slots ", slots.text(), " in db", number, " of ", peer->label()),
         [&] { return delete_keys(context, *peer, slots, deleted); });
     if (!done) return done;
   }

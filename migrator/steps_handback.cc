@@ -37,11 +37,23 @@ Status check_replica(MoveContext& context, const HostPort& server) {
   const auto peer = open_peer(context.plan, false, server);
   const auto facts = read_facts(*peer);
   if (!facts) return facts.status();
-  if (!facts->is_slave || facts->master != context.plan.new_side.master || !facts->link_up) {
+  if (!follows(*facts, context.plan.new_side.master) || !facts->link_up) {
     return Status::unavailable(
         cat(peer->label(), " is not in sync with ", context.plan.new_side.master.text(), " (role ",
             facts->is_slave ? "slave" : "master", ", link ", facts->link_up ? "up" : "down",
             "); mend it or take it out of the group"));
+  }
+  return Status::ok();
+}
+
+// Replicas that were attached just now copy first.
+Status wait_for_replicas(MoveContext& context) {
+  for (const HostPort& server : context.plan.new_side.servers) {
+    if (server == context.plan.new_side.master) continue;
+    for (int poll = 0; poll < kActionPolls && !check_replica(context, server); ++poll) {
+      const Status waited = context.wait_ms(kActionPollMs);
+      if (!waited) return waited;
+    }
   }
   return Status::ok();
 }
@@ -119,6 +131,12 @@ Result<std::string> gate_new_group(MoveContext& context) {
   if (!rows) return rows.status();
   const Status group = check_target_group(context);
   if (!group) return group;
+  if (context.plan.new_side.kind == ServerKind::kPika) {
+    const auto attached = attach_replicas(context, Step::kGate);
+    if (!attached) return attached.status();
+    const Status linked = wait_for_replicas(context);
+    if (!linked) return linked;
+  }
   for (const HostPort& server : context.plan.new_side.servers) {
     if (server == context.plan.new_side.master) continue;
     const Status replica = check_replica(context, server);

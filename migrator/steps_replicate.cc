@@ -6,6 +6,8 @@
 namespace sf {
 namespace {
 
+int64_t pika_lag(const ServerFacts& from, const ServerFacts& to);
+
 constexpr uint64_t kSettledLag = 2000;            // log entries of a node
 constexpr int64_t kSettledLagBytes = 256 * 1024;  // of Redis's replication stream
 constexpr int kPollMs = 300;
@@ -62,17 +64,17 @@ Result<std::string> follow_whole(MoveContext& context, std::string_view step, Pe
                                  const HostPort& master, const std::string& password) {
   const auto facts = read_facts(server);
   if (!facts) return facts.status();
-  if (facts->is_slave && facts->master == master) return cat(server.label(), " does already");
+  if (follows(*facts, master)) return cat(server.label(), " does already");
   if (facts->is_slave) {
     return Status::refused(cat(server.label(), " follows ",
                                facts->master ? facts->master->text() : "another server",
                                "; it must follow ", master.text(), " or nobody"));
   }
-  const auto size = server.expect({"DBSIZE"});
-  if (!size) return size.status();
-  if (size->integer != 0) {
-    return Status::refused(cat(server.label(), " holds ", size->integer,
-                               " keys and follows nobody; empty it or ", "make it a replica of ",
+  const auto keys = holds_keys(server, facts->kind);
+  if (!keys) return keys.status();
+  if (!keys->empty()) {
+    return Status::refused(cat(server.label(), " holds ", *keys,
+                               " and follows nobody; empty it or make it a replica of ",
                                master.text(), " by hand"));
   }
   Status status = set_master_password(context, step, server, password);
@@ -81,6 +83,12 @@ Result<std::string> follow_whole(MoveContext& context, std::string_view step, Pe
   const Argv command = {redis ? "REPLICAOF" : "SLAVEOF", master.host, std::to_string(master.port)};
   status = context.effect(step, cat(command[0], " ", master.text(), " on ", server.label()),
                           [&] { return server.expect(command).status(); });
+  // Pika forgets at a restart what is not written down.
+  if (status && facts->kind == ServerKind::kPika) {
+    status = context.effect(step, cat("CONFIG REWRITE on ", server.label()), [&] {
+      return server.expect({"CONFIG", "REWRITE"}).status();
+    });
+  }
   if (!status) return status;
   return cat(server.label(), " follows ", master.text());
 }
@@ -110,14 +118,32 @@ Result<SlotSet> settled_redis_slots(MoveContext& context, const SlotSet& slots) 
   if (!from) return from.status();
   const auto to = read_facts(*context.new_master);
   if (!to) return to.status();
-  if (!to->is_slave || to->master != context.plan.old_side.master) {
+  if (!follows(*to, context.plan.old_side.master)) {
     return Status::refused(cat(context.new_master->label(), " does not follow ",
                                context.plan.old_side.master.text(),
                                " any more; abort and begin anew"));
   }
+  if (to->kind == ServerKind::kPika) {
+    // What is queued there for applying is not seen; the shim tries that before each attempt.
+    return to->link_up && pika_lag(*from, *to) <= kSettledLagBytes ? slots : SlotSet();
+  }
   const int64_t lag = info_number(from->info, "master_repl_offset", 0) -
                       info_number(to->info, "slave_repl_offset", 0);
   return to->link_up && lag <= kSettledLagBytes ? slots : SlotSet();
+}
+
+// Bytes of binlog, the worst of all databases; a file further on counts as far behind.
+int64_t pika_lag(const ServerFacts& from, const ServerFacts& to) {
+  int64_t worst = -1;
+  for (const auto& [name, value] : from.info) {
+    const auto ours = pika_binlog(name, value);
+    if (!ours) continue;
+    const auto found = to.info.find(name);
+    const auto theirs = found == to.info.end() ? std::nullopt : pika_binlog(name, found->second);
+    if (!theirs || theirs->first != ours->first) return INT64_MAX;
+    worst = std::max({worst, ours->second - theirs->second, int64_t{0}});
+  }
+  return worst < 0 ? INT64_MAX : worst;  // nothing said is not "nothing behind"
 }
 
 // What the new node says about its copy from the old master: bytes so far and how fast.
@@ -152,6 +178,8 @@ std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* don
     *done = std::min(keys_in(*to, slots), *total);
     return node_copy_text(context, bytes);
   }
+  // Pika's DBSIZE is what somebody last counted.
+  if (context.plan.old_side.kind == ServerKind::kPika) return {};
   const auto from = context.old_master->call({"DBSIZE"});
   const auto to = read_facts(*context.new_master);
   if (!from || !to) return {};
@@ -176,13 +204,19 @@ Result<std::string> follow(MoveContext& context) {
 }
 
 Result<std::string> follow_replicas(MoveContext& context) {
+  if (context.plan.new_side.kind == ServerKind::kPika) {
+    return std::string("after the switch: a Pika with slaves could not be taken back");
+  }
+  return attach_replicas(context, Step::kFollowReplicas);
+}
+
+Result<std::string> attach_replicas(MoveContext& context, Step step) {
   const PlanSide& side = context.plan.new_side;
   int replicas = 0;
   for (const HostPort& server : side.servers) {
     if (server == side.master) continue;
     const auto peer = open_peer(context.plan, false, server);
-    const auto result =
-        follow_whole(context, step_text(Step::kFollowReplicas), *peer, side.master, side.password);
+    const auto result = follow_whole(context, step_text(step), *peer, side.master, side.password);
     if (!result) return result.status();
     ++replicas;
   }

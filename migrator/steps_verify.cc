@@ -44,21 +44,10 @@ Status wait_link(MoveContext& context, const SlotSet& slots, bool new_leads) {
   return Status::unavailable(text);
 }
 
-Result<std::set<int>> databases_of(Peer& peer) {
-  const auto reply = peer.expect({"INFO", "keyspace"});
-  if (!reply) return reply.status();
-  std::set<int> databases;
-  for (const auto& [name, value] : parse_info(reply->text)) {
-    const auto number = name.starts_with("db") ? parse_int64(name.substr(2)) : std::nullopt;
-    if (number && *number >= 0) databases.insert(static_cast<int>(*number));
-  }
-  return databases;
-}
-
 Result<std::set<int>> databases(MoveContext& context) {
-  auto all = databases_of(*context.old_master);
+  auto all = databases_of(*context.old_master, context.plan.old_side.kind);
   if (!all) return all.status();
-  auto others = databases_of(*context.new_master);
+  auto others = databases_of(*context.new_master, context.plan.new_side.kind);
   if (!others) return others.status();
   all->merge(*others);
   if (all->empty()) all->insert(0);
@@ -124,10 +113,12 @@ Result<std::string> verify_sides(MoveContext& context) {
   if (!switched) return switched.status();
   SlotSet on_old = context.plan.slots;
   on_old.remove(*switched);
-  // Redis has no link back: once switched, what the old side lacks may simply be new.
+  // Redis and classic Pika have no link back: once switched, what the old side lacks may simply be
+  // new.
   if (!context.is_node() && !switched->empty()) {
     return Status::refused(
-        "the slots are switched already and Redis keeps no link back, so there is nothing to "
+        "the slots are switched already and these servers keep no link back, so there is nothing "
+        "to "
         "compare with");
   }
   auto result = verify_slots(context, on_old, false);

@@ -44,12 +44,13 @@ class Cluster:
 
     def __init__(self, env, kind="node", node_flags=()):
         self.env, self.kind = env, kind
-        make = (lambda name: env.node(name, extra=node_flags)) if kind == "node" else env.redis
+        make = {"node": lambda name: env.node(name, extra=node_flags), "redis": env.redis, "pika": self._fake_pika}[kind]
         self.g1 = make("g1-master")
         self.g3, self.g3_slave = make("g3-master"), make("g3-slave")
         self.g4, self.g4_slave = make("g4-master"), make("g4-slave")
         self._replicate(self.g3_slave, self.g3)
-        self._replicate(self.g4_slave, self.g4)
+        if kind != "pika":  # a Pika with slaves could not be taken back; its slave comes after the switch
+            self._replicate(self.g4_slave, self.g4)
         port = free_port()
         self.dashboard_address = "127.0.0.1:%d" % port
         state = env.path("dashboard-state.json")
@@ -60,7 +61,7 @@ class Cluster:
         self.dashboard = env.add("dashboard", [program("codis-standin"), "dashboard", "--port", str(port), "--product",
                                                PRODUCT, "--state", state], "ready")
         self.api = Dashboard(self.dashboard_address)
-        if kind == "node":
+        if kind != "redis":
             self._fill_dashboard()
         self.proxies, self.proxy_ports = [], []
         for i in (1, 2):
@@ -70,6 +71,12 @@ class Cluster:
             self.proxy_ports.append(port)
             self.api.put("proxy/create", "127.0.0.1:%d" % admin)
         wait_until("proxies route slot 1023", self._routed, 20)
+
+    def _fake_pika(self, name):
+        port = free_port()
+        proc = self.env.add(name, [program("fake-pika"), "--port", str(port)], "ready on")
+        proc.port, proc.address = port, "127.0.0.1:%d" % port
+        return proc
 
     def _routed(self):
         return all(connect(port).set("ready{user:1000}", "1") for port in self.proxy_ports)

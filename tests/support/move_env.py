@@ -42,7 +42,7 @@ class Move:
         self.cluster = Cluster(env, kind)
         self.proxy = connect(self.cluster.proxy_ports[0])
         self.proxy.delete("ready{user:1000}")  # what the cluster tried itself with
-        self.keys = self.load(keys)
+        self.keys = self.load(keys, strings=kind == "pika")
         self.shim_port, self.admin_port = free_port(), free_port()
         self.plan = env.path("plan.json")
         made = slotferry("plan", *self.plan_words(slots=slots), "--soak", soak)
@@ -60,8 +60,8 @@ class Move:
         words.update({name.replace("_", "-"): str(value) for name, value in changed.items()})
         return [word for name, value in words.items() for word in ("--" + name, value)]
 
-    def load(self, count):
-        """Keys of five types, some with TTLs, in slots 801-1023 only; key -> slot."""
+    def load(self, count, strings=False):
+        """Keys of five types (or strings alone), some with TTLs, in slots 801-1023 only; key -> slot."""
         keys = {}
         pipe = self.proxy.pipeline(transaction=False)
         for i in range(count):
@@ -74,7 +74,7 @@ class Move:
                     lambda: pipe.hset(key, mapping={"f%d" % j: j for j in range(i % 5 + 1)}),
                     lambda: pipe.sadd(key, *range(i % 9 + 1)),
                     lambda: pipe.zadd(key, {str(j): j * 1.5 for j in range(i % 6 + 1)}))
-            make[i % 5]()
+            make[0 if strings else i % 5]()
         pipe.execute()
         return keys
 

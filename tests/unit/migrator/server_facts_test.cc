@@ -41,10 +41,16 @@ std::string without_cr(std::string text) {
   return text;
 }
 
-Result<ServerFacts> facts_of(const std::string& info) {
+Result<ServerFacts> facts_of(const std::string& info, const std::string& mode = "classic") {
   FakeServer server;
-  server.set_rule([&](const Words&) {
+  server.set_rule([&](const Words& request) {
     std::string out;
+    if (request[0] == "CONFIG") {
+      resp::array(out, mode.empty() ? 0 : 2);
+      if (!mode.empty()) resp::bulk(out, "instance-mode");
+      if (!mode.empty()) resp::bulk(out, mode);
+      return FakeAction{FakeAction::Kind::kReply, out};
+    }
     resp::bulk(out, info);
     return FakeAction{FakeAction::Kind::kReply, out};
   });
@@ -77,12 +83,44 @@ TEST_CASE(
                               : std::string(version) == "3.5.3" ? kPika353
                               : std::string(version) == "3.5.5" ? kPika355
                                                                 : kPika40;
-    const auto facts = facts_of(text);
+    const auto facts = facts_of(text, "sharding");
     REQUIRE_FALSE(facts);
     CHECK(facts.status().code() == Code::kRefused);
     CHECK(facts.status().text().find(cat("Pika ", version)) != std::string::npos);
+    CHECK(facts.status().text().find("sharding mode") != std::string::npos);
+    const auto classic = facts_of(text, std::string(version) == "4.0.0" ? "" : "classic");
+    REQUIRE(classic);
+    CHECK(classic->kind == ServerKind::kPika);
+    CHECK(classic->version == version);
+    CHECK(classic->info.contains("binlog:db0"));
   }
   CHECK_FALSE(facts_of("role:master\r\n"));
+}
+
+TEST_CASE(
+    "R01 R02: a Pika's binlog is found beside its link, of every age; its master by any name") {
+  const auto at = [](const std::string& text) {
+    const auto facts = facts_of(text);
+    REQUIRE(facts);
+    return pika_binlog("binlog:db0", facts->info.at("binlog:db0"));
+  };
+  CHECK(at(kPika32) == std::pair<int64_t, int64_t>(0, 284));
+  CHECK(at(kPika353) == std::pair<int64_t, int64_t>(2, 1323));
+  std::string replica = kPika353;
+  replica.replace(replica.find("db0:"), 0, "repl_connect_status:\r\ndb0:connected\r\n");
+  CHECK(at(replica) == std::pair<int64_t, int64_t>(2, 1323));
+  CHECK_FALSE(pika_binlog("db0", "binlog_offset=2 1323,x"));
+  CHECK_FALSE(pika_binlog("binlog:db0", "binlog_offset=2,x"));
+  std::string chained = kPika353;
+  chained.replace(chained.find("role:slave"), 10, "role:master&&slave");
+  chained.replace(chained.find("master_host:127.0.0.1"), 21, "master_host:10.1.2.3");
+  const auto facts = facts_of(chained);
+  REQUIRE(facts);
+  CHECK(facts->is_slave);
+  CHECK(follows(*facts, {"10.1.2.3", 9221}));
+  CHECK(follows(*facts, {"127.0.0.1", 9221}));
+  CHECK_FALSE(follows(*facts, {"127.0.0.1", 9222}));
+  CHECK_FALSE(follows(*facts, {"10.9.9.9", 9221}));
 }
 
 TEST_CASE("R01: a replica's link counts as up only if all of its words say so") {

@@ -122,7 +122,7 @@ TEST_CASE("admin port: pipelines, inline lines, a client that goes away, garbage
   TestClient client(rig.server->port());
   client.send_raw("PING\r\nshim help\r\n*1\r\n$4\r\nPING\r\n");
   CHECK(reply_text(client.read()) == "+PONG");
-  CHECK(client.read().elements.size() == 15);
+  CHECK(client.read().elements.size() == 16);
   CHECK(reply_text(client.read()) == "+PONG");
   {
     TestClient gone(rig.server->port());

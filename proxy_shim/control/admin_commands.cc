@@ -331,9 +331,10 @@ void AdminCommands::reload(Call& call) {
 
 Status AdminCommands::hold_still(PairSide side, bool still) {
   Status status = ports_.board->stop_writes(side, SlotBoard::Reason::kReplaced, still);
-  // Those to the old side are counted; the new side's have their answers within its time limit.
-  if (!status || !still || side == PairSide::kNew) return status;
-  return ports_.plane->drain(ports_.board->owned_by(side), InFlight::kWrites, kDrainMs).status();
+  if (!status || !still) return status;
+  const Side of = side == PairSide::kNew ? Side::kNew : Side::kOld;
+  return ports_.plane->drain(ports_.board->owned_by(side), InFlight::kWrites, kDrainMs, of)
+      .status();
 }
 
 void AdminCommands::freeze(Call& call) {

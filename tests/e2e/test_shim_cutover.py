@@ -134,6 +134,31 @@ def test_I1_I2_node_123_slots_cut_over_under_writes():
         assert connect(old.port).set(keys_in(801, 900, 1)[0], 1)
 
 
+def test_I1_I2_node_four_units_held_at_once_lose_nothing():
+    with Env() as env:
+        old, new = node_pair(env)
+        shim = Shim(env, old.address, new.address, SLOTS, "node")
+        shim.write_plan(units_in_flight=4, hold_share_percent=50)
+        shim.start(init=True)
+        load = writers(shim.port, 901, 1023)
+        wait_until("writes", lambda: all(w.writes > 50 for w in load))
+        permit = Permit(shim.admin_port, SLOTS)
+        start = time.monotonic()
+        all_in(shim, "NEW", "CUTOVER", "901-960")
+        took = time.monotonic() - start
+        all_in(shim, "OLD", "ROLLBACK", "901-960")
+        all_in(shim, "NEW", "CUTOVER", SLOTS)
+        permit.stop()
+        for w in load:
+            w.stop()
+        for w in load:
+            w.check(new.port)
+        one_owner(old, new, shim.states())
+        epochs = [line["epoch"] for line in shim.audit() if line["what"] in ("cutover begins", "rollback begins")]
+        assert len(epochs) == len(set(epochs)), "an epoch was used twice"
+        print("60 slots in %.2f s, four at once; client max ms %.1f" % (took, max(w.max_ms for w in load)))
+
+
 def test_I10_node_kill9_at_random_moments_one_owner():
     seed = int(os.environ.get("SF_SEED", "11"))
     rng = random.Random(seed)

@@ -5,14 +5,26 @@
 namespace sf::cutsim {
 
 const char* fault_name(Fault fault) {
-  static constexpr const char* kNames[kFaults] = {
-      "connection broken",    "write executed late",
-      "shim killed",          "slow worker",
-      "late answer",          "slow apply",
-      "wrong mapping",        "mapped by hand",
-      "old group fails over", "new group fails over",
-      "wall clock jumps",     "called off",
-      "owner record unknown", "older copy of the state"};
+  static constexpr const char* kNames[kFaults] = {"connection broken",
+                                                  "write executed late",
+                                                  "shim killed",
+                                                  "slow worker",
+                                                  "late answer",
+                                                  "slow apply",
+                                                  "wrong mapping",
+                                                  "mapped by hand",
+                                                  "old group fails over",
+                                                  "new group fails over",
+                                                  "wall clock jumps",
+                                                  "called off",
+                                                  "owner record unknown",
+                                                  "older copy of the state",
+                                                  "left replication by hand",
+                                                  "cutover ordered twice",
+                                                  "plan read again",
+                                                  "migrator away",
+                                                  "replicated wrongly",
+                                                  "queue lost"};
   return kNames[static_cast<size_t>(fault)];
 }
 

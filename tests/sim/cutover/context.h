@@ -35,10 +35,16 @@ enum class Fault {
   kByHand,        // an operator maps slots back to the old group
   kFailoverOld,   // another process is the group's master, with the same data
   kFailoverNew,
-  kClockJump,      // the shim's wall clock, by up to 5 s either way
-  kCalledOff,      // operator's abort, or too much held
-  kRecordUnknown,  // the owner record's write fails, and it may be there
-  kOlderCopy,      // the shim is started on an older copy of its state folder
+  kClockJump,          // the shim's wall clock, by up to 5 s either way
+  kCalledOff,          // operator's abort, or too much held
+  kRecordUnknown,      // the owner record's write fails, and it may be there
+  kOlderCopy,          // the shim is started on an older copy of its state folder
+  kLeftByHand,         // an operator takes the new side out of replication
+  kCutoverTwice,       // and orders a cutover that is under way, or done
+  kReload,             // and has the shim read its plan again
+  kMigratorAway,       // nobody renews the permit for a while
+  kReplicatedWrongly,  // Pika: a command that is not the same on the new side
+  kQueueLost,          // Pika: what a killed server had received and not applied is gone
   kCount,
 };
 inline constexpr size_t kFaults = static_cast<size_t>(Fault::kCount);
@@ -90,7 +96,15 @@ class Context : public Clock {
   bool strikes(Fault fault, double p);
   void allow(Fault fault, bool yes) { allowed_[static_cast<size_t>(fault)] = yes; }
   void note(Fault fault) { had_[static_cast<size_t>(fault)] = true; }
+  // It changed the course of things: met a pause, cost an answer, was waited for.
+  void matters(Fault fault, bool yes = true) {
+    if (yes && had_[static_cast<size_t>(fault)]) mattered_[static_cast<size_t>(fault)] = true;
+  }
   const std::array<bool, kFaults>& had() const { return had_; }
+  const std::array<bool, kFaults>& mattered() const { return mattered_; }
+  // Units between their HOLD and their owner record, or OLD again.
+  void paused(int more) { paused_ += more; }
+  bool in_pause() const { return paused_ > 0; }
   void calm() { allowed_ = {}; }  // no fault from here on
 
   // I5: requests of one client for one key execute in their order.
@@ -122,7 +136,8 @@ class Context : public Clock {
   uint64_t events_ = 0;
   std::priority_queue<Event> queue_;
   std::map<std::pair<int, int>, uint64_t> last_;  // request, by client and key
-  std::array<bool, kFaults> had_{};
+  std::array<bool, kFaults> had_{}, mattered_{};
+  int paused_ = 0;
   std::array<bool, kFaults> allowed_{};
 };
 

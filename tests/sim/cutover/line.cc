@@ -41,6 +41,8 @@ void Line::execute_late(Request request) {
   request.client = -1;
   context_.after(context_.between(500, context_.chance(0.7) ? 12'000 : 150'000), [this, request] {
     Answer answer;
+    if (context_.in_pause()) context_.note(Fault::kLateWrite);  // the fence may refuse it
+    context_.matters(Fault::kLateWrite, context_.in_pause());
     if (!groups_.run(on_new_, request, &answer)) return;
     context_.note(Fault::kLateWrite);
     context_.say("  late ", op_name(request.op), " of key ", request.key, " ", answer.value);
@@ -52,6 +54,7 @@ void Line::cut(bool server_gone) {
   flights.swap(flights_);
   for (const auto& flight : flights) {
     flight->gone = true;
+    context_.matters(Fault::kBroken, flight->request.writes());
     if (flight->request.writes() && !flight->executed && !server_gone && context_.chance(0.8)) {
       execute_late(flight->request);
     }

@@ -1,14 +1,10 @@
-# One source with one text changed each (tests/plant.cmake); sim_cutover must find it within 2,000 seeds, or `seeds`.
+# One source with one text changed each (tests/plant.cmake); sim_cutover must find it within 2,000 seeds.
 function(sf_cutover_mutant name source old new)
   sf_plant(cut_${name} ${source} "${old}" "${new}" made)
   sf_cutover_program(sim_cut_${name} ${made})
   set_target_properties(sim_cut_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/mutants)
-  set(seeds 2000)
-  if(ARGN)
-    set(seeds ${ARGN})
-  endif()
-  add_test(NAME sim_cut_${name} COMMAND sim_cut_${name} --find ${seeds})
+  add_test(NAME sim_cut_${name} COMMAND sim_cut_${name} --find 2000)
   set_tests_properties(sim_cut_${name} PROPERTIES TIMEOUT 300)
 endfunction()
 
@@ -28,10 +24,10 @@ sf_cutover_mutant(reads_not_held ${MACHINE}
 sf_cutover_mutant(applied_not_asked ${MACHINE}
   "      return go(Step::kApplying, action(Act::kWaitApplied, proof_));"
   "      return go(Step::kPermitting, action(Act::kCheckPermit));")
-# The end moves, and the proof with it: somebody must have read just that write meanwhile.
+# The end moves, and the proof with it.
 sf_cutover_mutant(proof_follows_the_end ${MACHINE}
   "  if (event.position != proof_) {"
-  "  proof_ = event.position;\n  if (event.position != proof_) {" 20000)
+  "  proof_ = event.position;\n  if (event.position != proof_) {")
 sf_cutover_mutant(permit_not_asked_again ${MACHINE}
   "      if (!event.yes) return take_back(\"permit: \" + event.text);\n"
   "")
@@ -53,6 +49,16 @@ sf_cutover_mutant(new_record_not_believed proxy_shim/control/startup.cc
   "  return record.phase == SlotPhase::kOld\n"
   "  return record.phase != SlotPhase::kFinal\n")
 
+sf_cutover_mutant(begun_twice ${MACHINE}
+  "  if (step_ != Step::kIdle || phase_ != SlotPhase::kOld || owes()) return {};\n"
+  "")
+sf_cutover_mutant(heal_skipped ${MACHINE}
+  "  return traits_.heals ? go(Step::kHealing, action(Act::kHeal)) : commit();"
+  "  return commit();")
+sf_cutover_mutant(permit_never_ends proxy_shim/control/permits.cc
+  "    if (until_us_[static_cast<size_t>(slot)] <= now) without.add(slot);"
+  "    if (until_us_[static_cast<size_t>(slot)] <= now && now < 0) without.add(slot);")
+
 # ---- in the model of the shell, where the product's has the rule
 
 sf_cutover_mutant(shell_one_fence_key tests/sim/cutover/servers.cc
@@ -65,14 +71,14 @@ sf_cutover_mutant(shell_strangers_not_asked tests/sim/cutover/shim.cc
   "groups_.kind() == Kind::kPika && strangers_()"
   "groups_.kind() == Kind::kPika && strangers_() && false")
 sf_cutover_mutant(shell_take_back_under_the_same_epoch tests/sim/cutover/shim.cc
-  "u.undo = ++folder_.epoch;"
+  "u.undo = folder_.epoch = reserved_ = std::max(reserved_, folder_.epoch) + 1;"
   "u.undo = u.attempt;")
 sf_cutover_mutant(shell_epoch_not_raised_at_start tests/sim/cutover/shim.cc
   "  const uint64_t epoch = ++folder_.epoch;\n"
   "  const uint64_t epoch = folder_.epoch;\n")
 sf_cutover_mutant(shell_slow_worker_not_waited_for tests/sim/cutover/shim.cc
-  "      if (--*left > 0 || number != publications_) return;"
-  "      if (--*left != kWorkers - 1 || number != publications_) return;")
+  "      if (--*left > 0 || number != u.publication) return;"
+  "      if (--*left != kWorkers - 1 || number != u.publication) return;")
 sf_cutover_mutant(shell_read_overtakes tests/sim/cutover/worker.cc
   "  return request.writes() || held_[slot] > 0;"
   "  return request.writes();")
@@ -85,3 +91,24 @@ sf_cutover_mutant(shell_write_sent_again tests/sim/cutover/worker.cc
 sf_cutover_mutant(shell_handed_back_early tests/sim/cutover/shim.cc
   "  if (u.machine->phase() != SlotPhase::kNew || u.machine->busy()"
   "  if (u.machine->phase() == SlotPhase::kHold || u.machine->busy()")
+sf_cutover_mutant(shell_permit_by_the_wall_clock tests/sim/cutover/shim.cc
+  "  return context_.mono_us() * kPermitSpeed;"
+  "  return context_.wall_ms() * 1000 * kPermitSpeed;")
+sf_cutover_mutant(shell_lease_by_the_wall_clock tests/sim/cutover/servers.cc
+  "  return context_.now();\n}\n\nvoid Groups::lose_queue"
+  "  return context_.wall_ms() * 1000;\n}\n\nvoid Groups::lose_queue")
+sf_cutover_mutant(shell_reload_under_an_attempt tests/sim/cutover/shim.cc
+  "  if (busy) return later(1'000, [this] { take_over(); });"
+  "  if (busy) context_.say(\"an attempt is under way\");")
+sf_cutover_mutant(shell_odd_write_not_noted tests/sim/cutover/worker.cc
+  "  if (!on_new && request.odd) note_(request.key);"
+  "  if (!on_new && request.odd && request.key % 2 == 0) note_(request.key);")
+sf_cutover_mutant(shell_notes_believed_after_a_kill tests/sim/cutover/shim.cc
+  "  for (HealList& list : folder_.heal) list = {};  // the process was killed\n"
+  "  for (HealList& list : folder_.heal) list.keys.clear();\n")
+sf_cutover_mutant(shell_pass_before_the_last_proxy tests/sim/cutover/world.cc
+  "      shim_->forget_pass(unit);  // the shim has not seen all that was written\n"
+  "")
+sf_cutover_mutant(shell_copy_believed_after_a_restart tests/sim/cutover/servers.cc
+  "  return kind_ == Kind::kNode || (copy.copied_from == run_[0] && copy.copied_by == run_[1]);"
+  "  return kind_ == Kind::kNode || copy.copied_from != 0;")

@@ -6,11 +6,12 @@ namespace sf::cutsim {
 
 using Fence = SlotReport::Fence;
 
-void Values::apply(const Record& record) {
+void Values::apply(const Record& record, bool replica) {
   if (record.key < 0) return;
   std::vector<int64_t>& list = lists[static_cast<size_t>(slot_of_key(record.key))];
   if (record.op == Op::kSet) {
-    registers[static_cast<size_t>(record.key)] = record.value;
+    registers[static_cast<size_t>(record.key)] =
+        replica && record.odd ? -record.value : record.value;
   } else if (record.op == Op::kPush) {
     list.push_back(record.value);
   } else if (!list.empty()) {
@@ -34,7 +35,7 @@ bool Values::run(const Request& request, Answer* answer) {
     default:
       answer->value = request.value;
   }
-  apply({request.key, request.op, request.value});
+  apply({request.key, request.op, request.value, request.odd});
   return true;
 }
 
@@ -44,22 +45,42 @@ bool Values::same(const Values& other, int key) const {
   return is_list(key) ? lists[slot] == other.lists[slot] : registers[at] == other.registers[at];
 }
 
+void Values::copy(const Values& from, int key) {
+  const size_t slot = static_cast<size_t>(slot_of_key(key));
+  if (is_list(key)) lists[slot] = from.lists[slot];
+  if (!is_list(key)) registers[static_cast<size_t>(key)] = from.registers[static_cast<size_t>(key)];
+}
+
 Groups::Groups(Context& context, Kind kind, int units)
     : context_(context),
       kind_(kind),
       old_(static_cast<size_t>(units)),
       new_(static_cast<size_t>(units)),
-      slow_apply_(context.chance(0.2) ? 0.3 : 0.02),
+      slow_apply_(context.chance(0.4) ? 0.3 : 0.02),
       pulling_(static_cast<size_t>(units)) {
   for (int u = 0; u < units; ++u) {
     old_side(u).history = ++histories_;
     new_side(u).history = ++histories_;
     follow(u);
+    new_side(u).copied_from = new_side(u).copied_by = 1;
   }
 }
 
+int64_t Groups::lease_clock() const {
+  return context_.now();
+}
+
+void Groups::lose_queue() {
+  loses_queue_ = true;
+  slow_apply_ = 0.3;
+}
+
 bool Groups::fenced(Copy& copy) {
-  if (copy.fence == Fence::kLeased && copy.lease_until <= context_.now()) copy.fence = Fence::kNo;
+  if (copy.fence != Fence::kLeased) return copy.fence != Fence::kNo;
+  if (copy.lease_until <= lease_clock()) copy.fence = Fence::kNo;
+  if ((copy.fence == Fence::kNo) != (copy.lease_ends <= context_.now())) {
+    throw Violation("a lease did not last as long as was said");
+  }
   return copy.fence != Fence::kNo;
 }
 
@@ -86,7 +107,8 @@ bool Groups::write(bool on_new, const Request& request, Answer* answer) {
   }
   if (on_new) copy.written = true;
   if (!copy.values.run(request, answer)) return true;
-  copy.log.push_back({request.key, request.op, request.value});
+  copy.log.push_back({request.key, request.op, request.value, request.odd});
+  if (request.odd && !on_new) context_.note(Fault::kReplicatedWrongly);
   if (!on_new) pull_later(unit);
   return true;
 }
@@ -96,9 +118,19 @@ void Groups::append(int unit, const Record& record) {
   pull_later(unit);
 }
 
+bool Groups::attached(int unit) {
+  const Copy& copy = new_side(unit);
+  return !copy.master && (copy.copying || copy.history == old_side(unit).history);
+}
+
 bool Groups::following(int unit) {
   const Copy& copy = new_side(unit);
-  return !copy.master && copy.history == old_side(unit).history;
+  return attached(unit) && !copy.copying && copy.link_up_at <= context_.now();
+}
+
+bool Groups::trusted(int unit) {
+  const Copy& copy = new_side(unit);
+  return kind_ == Kind::kNode || (copy.copied_from == run_[0] && copy.copied_by == run_[1]);
 }
 
 void Groups::follow(int unit) {
@@ -107,9 +139,73 @@ void Groups::follow(int unit) {
     throw Violation(
         cat("unit ", unit, ": a new side that took clients' writes was made to follow"));
   }
+  // Pika takes its time to be a replica again.
+  const bool left = copy.master && kind_ == Kind::kPika && copy.left_at > 0;
+  if (left) copy.link_up_at = context_.now() + context_.between(30'000, 200'000);
   copy.master = false;
   copy.history = old_side(unit).history;
   pull_later(unit);
+}
+
+void Groups::copy_anew(int unit) {
+  Copy& copy = new_side(unit);
+  if (copy.copying || copy.written) return;
+  copy.copying = true;
+  copy.master = false;
+  const int64_t from = run_[0];
+  const int64_t by = run_[1];
+  context_.after(context_.between(50'000, 300'000), [this, unit, from, by] {
+    Copy& to = new_side(unit);
+    to.copying = false;
+    if (from != run_[0] || by != run_[1] || to.master) return;  // somebody tries again
+    to.history = old_side(unit).history;
+    to.log = old_side(unit).log;
+    to.values = old_side(unit).values;
+    to.applied[0] = to.applied[1] = to.log.size();
+    to.healed = false;
+    to.copied_from = from;
+    to.copied_by = by;
+    context_.say("unit ", unit, " is copied anew");
+  });
+}
+
+void Groups::leave_by_hand(int unit) {
+  Copy& copy = new_side(unit);
+  if (copy.master || copy.copying) return;
+  context_.note(Fault::kLeftByHand);
+  context_.matters(Fault::kLeftByHand, context_.in_pause());
+  context_.say("unit ", unit, " leaves replication by hand");
+  leave(copy);
+}
+
+void Groups::leave(Copy& copy) {
+  copy.master = true;
+  copy.left_history = copy.history;
+  copy.left_at = copy.log.size();
+  copy.history = ++histories_;
+}
+
+std::set<int> Groups::different(int unit) {
+  std::set<int> out;
+  for (int key = 0; key < kKeys; ++key) {
+    if (unit_of_key(key) == unit && !old_side(unit).values.same(new_side(unit).values, key)) {
+      out.insert(key);
+    }
+  }
+  return out;
+}
+
+Result<ReplPosition> Groups::heal(int unit, const std::set<int>& keys, int* found) {
+  if (away(false) || away(true)) return Status::unavailable("a side is away");
+  Copy& to = new_side(unit);
+  if (!to.master) return Status::refused("the new side is a replica");
+  for (int key : keys) {
+    if (old_side(unit).values.same(to.values, key)) continue;
+    to.values.copy(old_side(unit).values, key);
+    to.healed = true;
+    ++*found;
+  }
+  return end_of(old_side(unit));
 }
 
 void Groups::pull_later(int unit) {
@@ -122,7 +218,10 @@ void Groups::pull(int unit) {
   pulling_[static_cast<size_t>(unit)] = 0;
   Copy& from = old_side(unit);
   Copy& to = new_side(unit);
-  if (!following(unit)) return;
+  if (!following(unit)) {
+    if (attached(unit)) pull_later(unit);
+    return;
+  }
   while (to.log.size() < from.log.size()) {
     const Record record = from.log[to.log.size()];
     to.log.push_back(record);
@@ -146,7 +245,7 @@ void Groups::apply_later(int unit, int worker) {
     const size_t end = copy.master ? copy.left_at : copy.log.size();  // what was received
     while (at < end && worker_of(copy.log[at]) != worker) ++at;
     if (at >= end) return;
-    copy.values.apply(copy.log[at++]);
+    copy.values.apply(copy.log[at++], true);
   });
 }
 
@@ -157,6 +256,17 @@ bool Groups::applied(int unit, uint64_t end) {
   for (int worker = 0; worker < 2; ++worker) {  // as its fence key tells
     for (size_t i = copy.applied[worker]; i < end; ++i) {
       if (copy.log[i].key == -1 - worker) return false;
+    }
+  }
+  return true;
+}
+
+// Not only what the fence keys tell.
+bool Groups::all_applied(const Copy& copy, uint64_t end) const {
+  if (copy.log.size() < end) return false;
+  for (int worker = 0; worker < 2; ++worker) {
+    for (size_t i = copy.applied[worker]; i < end; ++i) {
+      if (worker_of(copy.log[i]) == worker) return false;
     }
   }
   return true;
@@ -180,10 +290,10 @@ Result<ReplPosition> Groups::fence(int unit, uint64_t epoch, int64_t lease_us) {
   Copy& copy = old_side(unit);
   if (away(false)) return Status::unavailable("the old side is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
-  if (kind_ == Kind::kNode) {
-    if (copy.fence != Fence::kPermanent) copy.fence = Fence::kLeased;
-    copy.lease_until = context_.now() + lease_us;
-    return end_of(copy);
+  if (kind_ == Kind::kNode && copy.fence != Fence::kPermanent) {
+    copy.fence = Fence::kLeased;
+    copy.lease_until = lease_clock() + lease_us;
+    copy.lease_ends = context_.now() + lease_us;
   }
   return end_of(copy);
 }
@@ -203,7 +313,7 @@ Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPositio
   Copy& copy = new_side(unit);
   if (away(true)) return Status::unavailable("the new side is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
-  if (copy.master) return Status::refused("it follows nobody");
+  if (!attached(unit) || copy.copying) return Status::refused("it does not follow");
   if (kind_ == Kind::kNode && !(end_of(copy) == end)) {
     return Status::refused("it is not at the position named");
   }
@@ -213,10 +323,11 @@ Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPositio
   if (kind_ == Kind::kNode && old_side(unit).fence != Fence::kPermanent && !over) {
     throw Violation(cat("I1 unit ", unit, ": two sides take writes"));
   }
-  copy.master = true;
-  copy.left_history = copy.history;
-  copy.left_at = copy.log.size();
-  copy.history = ++histories_;
+  if (kind_ == Kind::kPika && !all_applied(copy, end.seq)) {
+    throw Violation(cat("I2 unit ", unit, ": promoted before ", end.text(), " was applied"));
+  }
+  leave(copy);
+  copy.promoted = epoch;
   return end_of(copy);
 }
 
@@ -224,6 +335,8 @@ Status Groups::follow_again(int unit, uint64_t epoch) {
   Copy& copy = new_side(unit);
   if (away(true)) return Status::unavailable("the new side is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
+  if (attached(unit)) return Status::ok();
+  if (copy.healed) return Status::refused("it was written to and must be copied anew");
   follow(unit);
   return Status::ok();
 }
@@ -244,7 +357,18 @@ SlotReport Groups::report(bool on_new, int unit) {
   out.at = end_of(copy);
   out.link = copy.master ? SlotReport::Link::kNone : SlotReport::Link::kUp;
   out.fence = copy.fence;
+  if (on_new && kind_ == Kind::kNode) out.promoted = copy.promoted;
   return out;
+}
+
+// What it had received and not applied is applied, or lost for ever.
+void Groups::end_queue(Copy& copy) {
+  for (size_t i = 0; i < copy.left_at; ++i) {
+    if (i < copy.applied[worker_of(copy.log[i])]) continue;
+    if (!loses_queue_) copy.values.apply(copy.log[i], true);
+    if (loses_queue_) context_.matters(Fault::kQueueLost);
+  }
+  copy.applied[0] = copy.applied[1] = copy.log.size();
 }
 
 void Groups::fail_over(bool on_new) {
@@ -252,15 +376,11 @@ void Groups::fail_over(bool on_new) {
   away_[on_new] = true;
   for (Copy& copy : on_new ? new_ : old_) {
     if (!copy.master) copy.left_at = copy.log.size();
-    const size_t received = copy.left_at;
     copy.history = ++histories_;
     copy.master = true;
+    copy.copying = false;
     if (copy.fence == Fence::kLeased) copy.fence = Fence::kNo;
-    for (size_t i = 0; on_new && kind_ == Kind::kPika && i < received;
-         ++i) {  // it had applied what it received
-      if (i >= copy.applied[worker_of(copy.log[i])]) copy.values.apply(copy.log[i]);
-    }
-    if (on_new) copy.applied[0] = copy.applied[1] = copy.log.size();
+    if (on_new && kind_ == Kind::kPika) end_queue(copy);
   }
 }
 

@@ -21,6 +21,7 @@ struct Request {
   int key = 0;
   Op op = Op::kGet;
   int64_t value = 0;
+  bool odd = false;  // Pika: replicated wrongly
   bool writes() const { return cutsim::writes(op); }
 };
 
@@ -33,15 +34,17 @@ struct Record {
   int key = 0;  // below 0: a fence key of apply worker -1 - key
   Op op = Op::kSet;
   int64_t value = 0;
+  bool odd = false;
 };
 
 struct Values {
   std::array<int64_t, kKeys> registers{};
   std::array<std::vector<int64_t>, kSlots> lists;
-  void apply(const Record& record);
+  void apply(const Record& record, bool replica = false);
   // True if that changed something.
   bool run(const Request& request, Answer* answer);
   bool same(const Values& other, int key) const;
+  void copy(const Values& from, int key);
 };
 
 // One unit's data on one server.
@@ -52,12 +55,18 @@ struct Copy {
   size_t applied[2] = {};   // Pika: how far each apply worker is
   Values values;
   SlotReport::Fence fence = SlotReport::Fence::kNo;
-  int64_t lease_until = 0;
-  uint64_t epoch = 0;  // highest seen
+  int64_t lease_until = 0;  // by the server's clock
+  int64_t lease_ends = 0;   // in truth
+  uint64_t epoch = 0;       // highest seen
   uint64_t marker = 0;
   uint64_t left_history = 0;  // when it left replication, and where
   size_t left_at = 0;
-  bool written = false;  // by clients, since it was promoted
+  bool written = false;   // by clients, since it was promoted
+  uint64_t promoted = 0;  // epoch of the promote record
+  bool healed = false;    // Pika: written to by the driver since it was promoted
+  bool copying = false;
+  int64_t link_up_at = 0;
+  int64_t copied_from = 0, copied_by = 0;  // which processes made the copy
 };
 
 class Groups {
@@ -80,7 +89,8 @@ class Groups {
   void append(int unit, const Record& record);  // to the old side
   bool fenced(Copy& copy);                      // writes, now
   bool applied(int unit, uint64_t end);         // the new side, all workers
-  bool following(int unit);
+  bool following(int unit);                     // with the link up
+  bool attached(int unit);                      // told to
 
   // Control. `epoch` is compared by nodes only. Empty status: done.
   Status announce(int unit, uint64_t epoch);
@@ -90,6 +100,15 @@ class Groups {
   Status follow_again(int unit, uint64_t epoch);
   Status unfence(int unit, uint64_t epoch);
   void follow(int unit);  // the migrator's: the new side follows where it stands
+  // Pika: keys of `keys` that differ are copied to the new side; then the old side's end. `found`:
+  // how many did.
+  Result<ReplPosition> heal(int unit, const std::set<int>& keys, int* found);
+  std::set<int> different(int unit);  // now, by a pass over both
+  void leave_by_hand(int unit);
+  void lose_queue();  // a killed server does
+  // Pika: a full copy, whatever was there. Following when it is done.
+  void copy_anew(int unit);
+  bool trusted(int unit);  // neither process has changed since the copy
   SlotReport report(bool new_side, int unit);
 
   // Another process is the master, with the same data. Nobody is served until it is taken on.
@@ -102,7 +121,12 @@ class Groups {
 
  private:
   bool write(bool on_new, const Request& request, Answer* answer);
+  // A server's clock for leases: it does not jump.
+  int64_t lease_clock() const;
   bool too_low(Copy& copy, uint64_t epoch);
+  bool all_applied(const Copy& copy, uint64_t end) const;
+  void leave(Copy& copy);
+  void end_queue(Copy& copy);
   void pull_later(int unit);
   void pull(int unit);
   void apply_later(int unit, int worker);
@@ -113,7 +137,8 @@ class Groups {
   Context& context_;
   const Kind kind_;
   std::vector<Copy> old_, new_;
-  const double slow_apply_;
+  double slow_apply_;
+  bool loses_queue_ = false;
   std::vector<int> pulling_;
   int64_t busy_until_[2][2] = {};
   int64_t run_[2] = {1, 1};

@@ -14,22 +14,38 @@ constexpr int64_t kUndoUs = 60'000;
 constexpr int64_t kLeaseMarginUs = 500'000;
 
 CutTraits traits_of(Kind kind) {
-  return kind == Kind::kNode ? CutTraits{} : CutTraits{true, false, false};
+  CutTraits out;
+  if (kind == Kind::kNode) return out;
+  out.reverse_link = out.exact_end = false;
+  out.heals = true;
+  return out;
 }
 
 }  // namespace
 
+int64_t PermitClock::mono_us() const {
+  return context_.mono_us() * kPermitSpeed;
+}
+
 Shim::Shim(Context& context, Groups& groups, Folder& folder, std::function<bool()> strangers,
-           std::function<void()> begins)
+           std::function<void()> begins, std::function<void()> holds)
     : context_(context),
       groups_(groups),
       folder_(folder),
       strangers_(std::move(strangers)),
       begins_(std::move(begins)),
+      holds_(std::move(holds)),
       traits_(traits_of(groups.kind())),
-      permits_(&context),
-      units_(static_cast<size_t>(groups.units())) {
-  for (int i = 0; i < kWorkers; ++i) workers_.push_back(std::make_unique<Worker>(context, groups));
+      permit_clock_(context),
+      permits_(std::make_unique<Permits>(&permit_clock_)),
+      units_(static_cast<size_t>(groups.units())),
+      turns_(HoldPacing{context.chance(0.5) ? 2 : 1, 5, 40'000}) {
+  const auto note = [this](int key) {
+    folder_.heal[static_cast<size_t>(groups_.unit_of_key(key))].keys.insert(key);
+  };
+  for (int i = 0; i < kWorkers; ++i) {
+    workers_.push_back(std::make_unique<Worker>(context, groups, note));
+  }
   for (int i = 0; i < groups.units(); ++i) {
     Unit& u = units_[static_cast<size_t>(i)];
     u.number = i;
@@ -48,8 +64,22 @@ void Shim::later(int64_t us, Fine what) {
 }
 
 bool Shim::start() {
+  for (HealList& list : folder_.heal) list = {};  // the process was killed
+  if (!judge_all()) return false;
+  for (Unit& u : units_) {
+    each_slot(u, [&](int slot) {
+      for (auto& worker : workers_) worker->set_phase(slot, u.machine->phase());
+    });
+  }
+  serving_ = true;
+  later(1'000, [this] { tick(); });
+  return true;
+}
+
+bool Shim::judge_all() {
   if (groups_.away(false) || groups_.away(true)) return false;
   const uint64_t epoch = ++folder_.epoch;
+  reserved_ = std::max(reserved_, epoch);
   for (Unit& u : units_) {
     if (!groups_.announce(u.number, epoch)) return false;
   }
@@ -58,22 +88,51 @@ bool Shim::start() {
     SlotRecord& record = folder_.records[static_cast<size_t>(u.number)];
     settle(u, judge_slot(u.slots.first(), record, groups_.report(false, u.number),
                          groups_.report(true, u.number), traits_, marker));
-    each_slot(u, [&](int slot) {
-      for (auto& worker : workers_) worker->set_phase(slot, u.machine->phase());
-    });
   }
   const bool unmarked = std::any_of(units_.begin(), units_.end(),
                                     [](const Unit& u) { return u.machine->mark_owed(); });
   stop_writes(true, Reason::kMarker, unmarked);
-  serving_ = true;
-  later(1'000, [this] { tick(); });
   return true;
+}
+
+void Shim::reload() {
+  if (!serving_ || reloading_) return;
+  reloading_ = true;
+  context_.note(Fault::kReload);
+  context_.matters(Fault::kReload, context_.in_pause());
+  interrupt("the shim takes a changed plan over");
+  take_over();
+}
+
+// When the running attempts are at their ends. A server that is away leaves the former control in
+// charge.
+void Shim::take_over() {
+  const bool busy =
+      std::any_of(units_.begin(), units_.end(), [](const Unit& u) { return u.machine->busy(); });
+  if (busy) return later(1'000, [this] { take_over(); });
+  reloading_ = false;
+  if (groups_.away(false) || groups_.away(true)) return;
+  context_.say("the plan is read again");
+  permits_ = std::make_unique<Permits>(&permit_clock_);
+  if (!judge_all()) return;
+  for (auto& worker : workers_) {
+    later(context_.between(20, 800), [this, w = worker.get()] {
+      for (Unit& u : units_) {
+        if (u.machine->busy()) continue;
+        each_slot(u, [&](int slot) { w->set_phase(slot, u.machine->phase()); });
+      }
+    });
+  }
 }
 
 void Shim::settle(Unit& u, const SlotVerdict& verdict) {
   context_.say("unit ", u.number, " starts in ", phase_name(verdict.phase), " ", verdict.text);
   SlotVerdict v = verdict;
-  if (v.debts.follow) v.debts.follow = !groups_.follow_again(u.number, folder_.epoch);
+  if (v.debts.follow) {
+    const Status status = groups_.follow_again(u.number, folder_.epoch);
+    v.debts.follow = !status && status.code() != Code::kRefused;
+    if (status.code() == Code::kRefused && traits_.exact_end) v.phase = SlotPhase::kDoubt;
+  }
   if (v.phase == SlotPhase::kOld && v.debts.unfence) {
     v.debts.unfence = !groups_.unfence(u.number, folder_.epoch);
   }
@@ -88,6 +147,9 @@ void Shim::settle(Unit& u, const SlotVerdict& verdict) {
 void Shim::kill() {
   *alive_ = false;
   serving_ = false;
+  for (Unit& u : units_) {
+    if (u.hold_start != 0) context_.paused(-1);
+  }
   for (auto& worker : workers_) worker->end();
 }
 
@@ -96,7 +158,7 @@ void Shim::take(int proxy, const Request& request, Reply reply) {
 }
 
 void Shim::permit(const SlotSet& slots) {
-  permits_.grant(slots);
+  permits_->grant(slots);
   permit_given_ = context_.now();
 }
 
@@ -104,6 +166,41 @@ void Shim::interrupt(const std::string& why) {
   for (Unit& u : units_) {
     if (u.machine->busy() && u.interrupt.empty()) u.interrupt = why;
   }
+}
+
+// What the forecast says is asked anew each time; an attempt under way, or over, must not be begun
+// again.
+void Shim::order_again() {
+  for (Unit& u : units_) {
+    context_.note(Fault::kCutoverTwice);
+    context_.matters(Fault::kCutoverTwice, u.machine->busy());
+    if (!u.machine->busy() && u.machine->phase() == SlotPhase::kOld) {
+      u.not_before = 0;
+      continue;
+    }
+    CutEvent start;
+    start.type = Event::kStart;
+    start.epoch = ++reserved_;
+    const std::vector<CutAction> next = u.machine->step(start);
+    if (next.empty()) continue;
+    u.attempt = start.epoch;
+    u.todo.assign(next.begin(), next.end());
+    drive(u);
+  }
+}
+
+void Shim::passed(int unit, const std::set<int>& different) {
+  HealList& list = folder_.heal[static_cast<size_t>(unit)];
+  list.keys.insert(different.begin(), different.end());
+  list.complete = true;
+}
+
+void Shim::forget_pass(int unit) {
+  folder_.heal[static_cast<size_t>(unit)].complete = false;
+}
+
+bool Shim::needs_pass(int unit) const {
+  return traits_.heals && !folder_.heal[static_cast<size_t>(unit)].complete;
 }
 
 void Shim::cut(int worker, bool new_side, bool server_gone) {
@@ -130,15 +227,12 @@ bool Shim::make_final(int unit) {
   return true;
 }
 
-// Looks for a unit to begin with; one at a time, as the runner.
+// Looks for units to begin with.
 void Shim::tick() {
   later(10'000, [this] { tick(); });
+  if (reloading_) return;
   for (Unit& u : units_) {
-    if (u.machine->busy()) return;
-  }
-  for (Unit& u : units_) {
-    if (u.not_before > context_.now()) continue;
-    std::string why;
+    if (u.machine->busy() || u.not_before > context_.now()) continue;
     if (u.machine->owes()) {
       u.not_before = context_.now() + 100'000;
       u.attempt = u.machine->epoch();
@@ -146,29 +240,53 @@ void Shim::tick() {
       CutEvent again;
       again.type = Event::kRetry;
       step(u, again);
-      return;
+    } else if (turns_.may_prepare() && may_begin(u)) {
+      begin(u);
     }
-    if (u.machine->phase() != SlotPhase::kOld || !permits_.valid(u.slots, &why)) continue;
-    if (stopped_[0][0] || stopped_[1][0] || !groups_.following(u.number)) continue;
-    const size_t lag =
-        groups_.old_side(u.number).log.size() - groups_.new_side(u.number).log.size();
-    if (lag > 5) continue;
-    return begin(u);
   }
 }
 
+bool Shim::may_begin(Unit& u) {
+  std::string why;
+  if (u.machine->phase() != SlotPhase::kOld) return false;
+  if (!permits_->valid(u.slots, &why)) {
+    context_.matters(Fault::kMigratorAway);
+    return false;
+  }
+  if (stopped_[0][0] || stopped_[1][0]) return false;
+  if (!groups_.following(u.number) || !groups_.trusted(u.number) || needs_pass(u.number)) {
+    return false;
+  }
+  return groups_.old_side(u.number).log.size() - groups_.new_side(u.number).log.size() <= 5;
+}
+
 void Shim::begin(Unit& u) {
-  u.attempt = folder_.epoch + 1;
+  u.attempt = reserved_ = std::max(reserved_, folder_.epoch) + 1;
   u.undo = 0;
   u.interrupt.clear();
   u.back_off = std::min<int64_t>(u.back_off * 2, 400'000);
   u.not_before = context_.now() + u.back_off;
+  u.ready = context_.now();
   u.permitted = false;
+  u.prepared = true;
+  turns_.prepare();
   begins_();
   CutEvent start;
   start.type = Event::kStart;
   start.epoch = u.attempt;
   step(u, start);
+}
+
+void Shim::leave_turn(Unit& u) {
+  if (std::exchange(u.prepared, false)) turns_.withdraw();
+}
+
+void Shim::let_go(Unit& u) {
+  if (u.hold_start == 0) return;
+  u.hold_start = 0;
+  u.prepared = false;
+  turns_.end(context_.now());
+  context_.paused(-1);
 }
 
 bool Shim::over(const Unit& u) const {
@@ -183,6 +301,7 @@ void Shim::step(Unit& u, const CutEvent& event) {
     interrupt.epoch = u.attempt;
     interrupt.text = u.interrupt.empty() ? "not done within the bound" : u.interrupt;
     next = u.machine->step(interrupt);
+    context_.matters(Fault::kCalledOff, !next.empty() && u.hold_start != 0);
   }
   if (next.empty()) next = u.machine->step(event);
   if (!next.empty()) u.todo.assign(next.begin(), next.end());
@@ -196,6 +315,8 @@ void Shim::drive(Unit& u) {
     if (action.type == Act::kRetryLater) continue;
     if (action.type == Act::kReport) {
       context_.say("unit ", u.number, " ", phase_name(action.phase), ": ", action.text);
+      let_go(u);
+      leave_turn(u);
       if (action.phase == SlotPhase::kNew) {
         each_slot(u, [&](int slot) {
           for (auto& worker : workers_) worker->forget_unanswered(slot);
@@ -221,7 +342,7 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
   event->epoch = u.attempt;
   int64_t there = context_.between(150, 1'500);
   int64_t back = context_.between(150, 1'500);
-  if (context_.strikes(Fault::kLateAnswer, type == Event::kPromoted ? 0.25 : 0.05)) {
+  if (context_.strikes(Fault::kLateAnswer, type == Event::kPromoted ? 0.4 : 0.05)) {
     (groups_.kind() == Kind::kNode && context_.chance(0.6) ? there : back) =
         context_.between(40'000, context_.chance(0.6) ? 260'000 : 700'000);
   }
@@ -229,8 +350,15 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
   context_.after(there, [=, this, alive = alive_] {
     effect(event.get());
     context_.after(back, [=, this] {
-      if (!*alive || std::exchange(*answered, true)) return;
-      step(*unit, *event);
+      if (!*alive) return;
+      if (!std::exchange(*answered, true)) return step(*unit, *event);
+      // Too late: it carries the number of its attempt, and the machine knows whether it still
+      // waits for that.
+      context_.matters(Fault::kLateAnswer);
+      const std::vector<CutAction> next = unit->machine->step(*event);
+      if (next.empty()) return;
+      unit->todo.assign(next.begin(), next.end());
+      drive(*unit);
     });
   });
   later(timeout_us, [=, this] {
@@ -256,7 +384,7 @@ void Shim::perform(Unit& u, const CutAction& action) {
         CutEvent event;
         event.type = Event::kRecorded;
         event.epoch = u.attempt;
-        folder_.epoch = u.attempt;
+        folder_.epoch = std::max(folder_.epoch, u.attempt);
         folder_.records[static_cast<size_t>(u.number)].attempt = u.attempt;
         step(u, event);
       });
@@ -269,7 +397,7 @@ void Shim::perform(Unit& u, const CutAction& action) {
                     out->status = groups_.announce(n, e);
                   });
     case Act::kPublish:
-      return publish(u, action.phase);
+      return action.phase == SlotPhase::kHold ? hold_in_turn(u) : publish(u, action.phase);
     case Act::kDrain:
     case Act::kDrainReads:
       return drain(u, action.type == Act::kDrainReads);
@@ -279,6 +407,8 @@ void Shim::perform(Unit& u, const CutAction& action) {
       return wait_applied(u, action.position.seq);
     case Act::kCheckPermit:
       return check_permit(u);
+    case Act::kHeal:
+      return heal(u);
     case Act::kWriteOwner:
       return write_owner(u);
     case Act::kFollowAgain:
@@ -289,21 +419,37 @@ void Shim::perform(Unit& u, const CutAction& action) {
   }
 }
 
-void Shim::publish(Unit& u, SlotPhase phase) {
-  if (phase == SlotPhase::kHold) {
-    u.hold_start = context_.now();
-    u.deadline = u.hold_start + kPauseUs;
+void Shim::hold_in_turn(Unit& u) {
+  if (!u.interrupt.empty()) {
+    CutEvent event;
+    event.type = Event::kPublished;
+    event.epoch = u.attempt;
+    event.status = Status::refused(u.interrupt);
+    return step(u, event);
   }
+  if (turns_.wait_us(context_.now()) != 0) return later(500, [this, &u] { hold_in_turn(u); });
+  (void)turns_.begin(context_.now(), u.ready);
+  context_.paused(1);
+  u.hold_start = context_.now();
+  u.deadline = u.hold_start + kPauseUs;
+  holds_();
+  publish(u, SlotPhase::kHold);
+}
+
+void Shim::publish(Unit& u, SlotPhase phase) {
   if (phase == SlotPhase::kNew) stop_writes(true, Reason::kMarker, u.machine->mark_owed());
-  if (phase != SlotPhase::kHold && phase != SlotPhase::kPromote) u.hold_start = 0;
+  if (phase != SlotPhase::kHold && phase != SlotPhase::kPromote) let_go(u);
   auto left = std::make_shared<int>(kWorkers);
-  const uint64_t number = ++publications_;
+  const uint64_t number = ++u.publication;
   for (auto& worker : workers_) {
     int64_t delay = context_.between(20, 800);
-    if (context_.strikes(Fault::kSlowWorker, 0.04)) delay = context_.between(20'000, 400'000);
+    if (context_.strikes(Fault::kSlowWorker, 0.04)) {
+      delay = context_.between(20'000, 400'000);
+      context_.matters(Fault::kSlowWorker, u.hold_start != 0);
+    }
     later(delay, [this, &u, phase, left, number, w = worker.get()] {
       each_slot(u, [&](int slot) { w->set_phase(slot, phase); });
-      if (--*left > 0 || number != publications_) return;
+      if (--*left > 0 || number != u.publication) return;
       CutEvent event;
       event.type = Event::kPublished;
       event.epoch = u.attempt;
@@ -373,6 +519,7 @@ void Shim::wait_applied(Unit& u, uint64_t end) {
   event.epoch = u.attempt;
   event.yes = groups_.applied(u.number, end) && !changed(u, true);
   if (!event.yes && u.interrupt.empty() && !over(u)) {
+    context_.matters(Fault::kSlowApply, u.hold_start != 0);
     later(1'000, [this, &u, end] { wait_applied(u, end); });
     return;
   }
@@ -382,13 +529,19 @@ void Shim::wait_applied(Unit& u, uint64_t end) {
 void Shim::check_permit(Unit& u) {
   call(u, Event::kPermit, limit(u, kQuietUs), [this, &u, alive = alive_](CutEvent* out) {
     if (!*alive) return;
-    out->yes = permits_.valid(u.slots, &out->text);
-    if (out->yes && context_.now() - permit_given_ > Permits::kValidMs * 1000) {
+    out->yes = permits_->valid(u.slots, &out->text);
+    context_.matters(Fault::kMigratorAway, !out->yes);
+    context_.matters(Fault::kClockJump);
+    if (out->yes && context_.now() - permit_given_ > Permits::kValidMs * 1000 / kPermitSpeed) {
       throw Violation("6.2: a permit was believed after its time");
     }
     if (out->yes && groups_.kind() == Kind::kPika && strangers_()) {
       out->yes = false;
       out->text = "others are connected to the old side";
+    }
+    if (out->yes && needs_pass(u.number)) {  // a proxy was found elsewhere meanwhile
+      out->yes = false;
+      out->text = "writes that were not seen here may have been replicated wrongly";
     }
     u.permitted = out->yes;
   });
@@ -447,14 +600,41 @@ void Shim::switch_over(Unit& u, const CutAction& action) {
   });
 }
 
+void Shim::heal(Unit& u) {
+  const std::set<int>& keys = folder_.heal[static_cast<size_t>(u.number)].keys;
+  call(u, Event::kHealed, limit(u, kQuietUs), [this, n = u.number, keys](CutEvent* out) {
+    int found = 0;
+    Result<ReplPosition> end = groups_.heal(n, keys, &found);
+    context_.matters(Fault::kReplicatedWrongly, found > 0);
+    context_.say("unit ", n, " heals ", found, " of ", keys.size());
+    out->status = end.status();
+    if (end) out->old_end = *end;
+  });
+}
+
+// I2, I2b: what the new side takes over is what the old side held at the proof.
+void Shim::check_equal(const Unit& u) {
+  const Copy& old_side = groups_.old_side(u.number);
+  std::set<int> later_written;  // by whom nobody waits for
+  for (size_t i = u.machine->proof().seq; i < old_side.log.size(); ++i) {
+    later_written.insert(old_side.log[i].key);
+  }
+  for (int key : groups_.different(u.number)) {
+    if (later_written.contains(key)) continue;
+    throw Violation(cat("I2 unit ", u.number, ": key ", key, " differs at the owner record"));
+  }
+}
+
 void Shim::write_owner(Unit& u) {
   later(context_.between(200, 4'000), [this, &u] {
     CutEvent event;
     event.type = Event::kOwnerSynced;
     event.epoch = u.attempt;
     const bool fails = context_.strikes(Fault::kRecordUnknown, 0.2);
+    context_.matters(Fault::kRecordUnknown, fails);
     if (fails) event.status = Status::unavailable("disk error");
     if (!fails || context_.chance(0.5)) {
+      check_equal(u);
       SlotRecord& record = folder_.records[static_cast<size_t>(u.number)];
       record.phase = SlotPhase::kNew;
       record.epoch = record.attempt = u.attempt;
@@ -468,7 +648,8 @@ void Shim::write_owner(Unit& u) {
 
 void Shim::go_back(Unit& u, const CutAction& action) {
   if (u.undo == 0)
-    u.undo = ++folder_.epoch;  // what is late of this attempt is refused from here on
+    // What is late of this attempt is refused from here on.
+    u.undo = folder_.epoch = reserved_ = std::max(reserved_, folder_.epoch) + 1;
   const bool follow = action.type == Act::kFollowAgain;
   call(u, follow ? Event::kFollowing : Event::kUnfenced, u.hold_start != 0 ? kUndoUs : kQuietUs,
        [this, follow, n = u.number, e = u.undo](CutEvent* out) {

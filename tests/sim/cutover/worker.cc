@@ -2,8 +2,11 @@
 
 namespace sf::cutsim {
 
-Worker::Worker(Context& context, Groups& groups)
-    : context_(context), old_line_(context, groups, false), new_line_(context, groups, true) {
+Worker::Worker(Context& context, Groups& groups, std::function<void(int)> note)
+    : context_(context),
+      note_(std::move(note)),
+      old_line_(context, groups, false),
+      new_line_(context, groups, true) {
   phase_.fill(SlotPhase::kDoubt);
 }
 
@@ -41,6 +44,7 @@ void Worker::send(const std::shared_ptr<Pending>& pending, bool on_new) {
   const Request& request = pending->request;
   const size_t slot = static_cast<size_t>(slot_of_key(request.key));
   if (!on_new) ++(request.writes() ? writes_ : reads_)[slot];
+  if (!on_new && request.odd) note_(request.key);
   Line& line = on_new ? new_line_ : old_line_;
   line.send(request, [this, pending, slot, on_new](Outcome outcome, const Answer& answer) {
     if (!on_new) --(pending->request.writes() ? writes_ : reads_)[slot];

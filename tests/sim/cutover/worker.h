@@ -13,7 +13,8 @@ namespace sf::cutsim {
 
 class Worker {
  public:
-  Worker(Context& context, Groups& groups);
+  // `note`: of a key whose write may come out otherwise on the new side, before it is sent.
+  Worker(Context& context, Groups& groups, std::function<void(int key)> note);
 
   void take(const Request& request, Reply reply);
   void set_phase(int slot, SlotPhase phase);  // lets go what is held, if it may go
@@ -41,6 +42,7 @@ class Worker {
   void finish(const std::shared_ptr<Pending>& pending, Outcome outcome, const Answer& answer);
 
   Context& context_;
+  const std::function<void(int)> note_;
   std::array<SlotPhase, kSlots> phase_{};
   std::array<int, kSlots> writes_{}, reads_{}, unanswered_{}, held_{};
   bool stopped_[2] = {};

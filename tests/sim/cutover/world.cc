@@ -16,7 +16,15 @@ World::World(uint64_t seed, const SimOptions& options)
   read_think_us_ = context_.between(1'000, 3'000);
   write_share_ = 0.1 * static_cast<double>(context_.between(2, 6));
   fault_rate_ = 0.02 + 0.01 * static_cast<double>(context_.random.below(8));
+  if (kind_ == Kind::kPika && context_.strikes(Fault::kReplicatedWrongly, 1)) odd_share_ = 0.25;
+  if (kind_ == Kind::kPika && context_.strikes(Fault::kQueueLost, 0.6)) {
+    context_.allow(Fault::kSlowApply, true);
+    context_.allow(Fault::kFailoverNew, true);
+    groups_.lose_queue();
+  }
   folder_.records.resize(static_cast<size_t>(groups_.units()));
+  folder_.heal.resize(static_cast<size_t>(groups_.units()));
+  passing_since_.resize(static_cast<size_t>(groups_.units()));
   final_.resize(static_cast<size_t>(groups_.units()));
   const bool unknown_proxy = kind_ == Kind::kNode && context_.strikes(Fault::kWrongMapping, 0.4);
   const int proxies = unknown_proxy ? 3 : 2;
@@ -66,6 +74,7 @@ Request World::next_request(const Client& client, bool reader) {
     out.op = !write ? Op::kRange : context_.chance(0.5) ? Op::kPush : Op::kPop;
   }
   if (out.op == Op::kSet || out.op == Op::kPush) out.value = next_value_++;
+  out.odd = out.op == Op::kSet && context_.chance(odd_share_);
   return out;
 }
 
@@ -120,6 +129,7 @@ void World::forward(Proxy& proxy, const Request& request, Reply reply) {
     if (p->wanted[slot] != p->to[slot]) context_.after(10, [this, p] { try_remap(*p); });
   };
   if (proxy.to[slot] == To::kShim) return forward_to_shim(proxy, request, std::move(done));
+  context_.matters(proxy.because[slot], context_.in_pause());
   (proxy.to[slot] == To::kOld ? proxy.old_line : proxy.new_line)->send(request, std::move(done));
 }
 
@@ -170,7 +180,13 @@ bool World::mapped_to_shim(int slot) const {
 
 // Attaches what is not, reads back, gives the permit; hands back what is switched.
 void World::migrate() {
-  context_.after(context_.between(60'000, 200'000), [this] { migrate(); });
+  context_.after(context_.between(60'000, 140'000), [this] { migrate(); });
+  if (context_.strikes(Fault::kMigratorAway, 0.1)) {
+    migrator_back_ = context_.now() + context_.between(300'000, 900'000);
+    if (context_.strikes(Fault::kClockJump, 0.5))
+      context_.jump_wall(context_.between(-5'000, 5'000));
+  }
+  if (context_.now() < migrator_back_ && busy_) return;
   if (!shim_ || !shim_->serving()) return;
   SlotSet attached;
   for (int slot = 0; slot < kSlots; ++slot) {
@@ -182,16 +198,40 @@ void World::migrate() {
     const To to = final_[at] ? To::kNew : To::kShim;
     for (Proxy& p : proxies_) {
       if (!p.registered || p.wanted[static_cast<size_t>(slot)] == to) continue;
-      if (context_.strikes(Fault::kWrongMapping, 0.3)) continue;  // it said it was done
+      shim_->forget_pass(unit);  // the shim has not seen all that was written
+      passing_since_[at] = 0;
+      if (context_.strikes(Fault::kWrongMapping, 0.3)) {  // it said it was done
+        p.because[static_cast<size_t>(slot)] = Fault::kWrongMapping;
+        continue;
+      }
       remap(p, slot, to);
     }
     if (mapped_to_shim(slot)) attached.add(slot);
   }
+  for (int unit = 0; unit < groups_.units(); ++unit) pass(unit);
   if (attached.empty()) return;
   Shim* asked = shim_.get();
   context_.after(context_.between(200, 2'000), [this, asked, attached] {
     if (shim_.get() == asked && asked->serving()) asked->permit(attached);
   });
+}
+
+// A pass over both sides takes longer than anything that was under way when it began.
+void World::pass(int unit) {
+  int64_t& since = passing_since_[static_cast<size_t>(unit)];
+  bool attached =
+      shim_->phase(unit) == SlotPhase::kOld && shim_->needs_pass(unit) && groups_.following(unit);
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (groups_.unit_of_slot(slot) == unit) attached = attached && mapped_to_shim(slot);
+  }
+  if (!attached) {
+    since = 0;
+  } else if (since == 0) {
+    since = context_.now();
+  } else if (context_.now() - since > 160'000) {
+    since = 0;
+    shim_->passed(unit, groups_.different(unit));
+  }
 }
 
 // Slots go back to the old group, by a hand that asks nobody. Where no fence stops a direct write
@@ -207,29 +247,58 @@ void World::by_hand() {
     for (Proxy& p : proxies_) {
       if (p.registered && p.wanted[at] == To::kShim && context_.chance(0.7)) {
         remap(p, slot, To::kOld);
+        p.because[at] = Fault::kByHand;
         context_.note(Fault::kByHand);
       }
     }
   }
 }
 
+void World::leave_by_hand() {
+  for (int unit = 0; unit < groups_.units(); ++unit) {
+    if (!groups_.owner_is_new[static_cast<size_t>(unit)]) groups_.leave_by_hand(unit);
+  }
+}
+
 std::unique_ptr<Shim> World::new_shim() {
+  std::fill(passing_since_.begin(), passing_since_.end(), 0);
   return std::make_unique<Shim>(
-      context_, groups_, folder_, [this] { return strangers(); }, [this] { attempt_begins(); });
+      context_, groups_, folder_, [this] { return strangers(); }, [this] { attempt_begins(); },
+      [this] { hold_begins(); });
+}
+
+void World::soon(int64_t us, void (World::*what)()) {
+  Shim* now = shim_.get();
+  context_.after(context_.between(500, us), [this, now, what] {
+    if (shim_.get() == now) (this->*what)();
+  });
+}
+
+// What is on its way now is executed when it may not be any more.
+void World::hold_begins() {
+  if (context_.strikes(Fault::kBroken, 0.7)) soon(1'500, &World::cut_worker);
 }
 
 // Faults that must meet an attempt to mean anything.
 void World::attempt_begins() {
-  const auto soon = [this](int64_t us, void (World::*what)()) {
-    Shim* now = shim_.get();
-    context_.after(context_.between(500, us), [this, now, what] {
-      if (shim_.get() == now) (this->*what)();
-    });
-  };
   if (context_.strikes(Fault::kCalledOff, 0.2)) soon(60'000, &World::call_off);
   if (context_.strikes(Fault::kBroken, 0.7)) soon(5'000, &World::cut_worker);
-  if (context_.strikes(Fault::kCrash, 0.15)) soon(60'000, &World::kill_shim);
+  if (context_.strikes(Fault::kCrash, 0.3))
+    soon(context_.chance(0.5) ? 15'000 : 60'000, &World::kill_shim);
   if (context_.strikes(Fault::kByHand, 0.2)) soon(12'000, &World::by_hand);
+  if (context_.strikes(Fault::kLeftByHand, 0.1)) soon(15'000, &World::leave_by_hand);
+  if (context_.strikes(Fault::kCutoverTwice, 0.3)) soon(30'000, &World::cutover_twice);
+  if (context_.strikes(Fault::kReload, 0.1)) soon(30'000, &World::reload);
+  if (context_.strikes(Fault::kFailoverOld, 0.08)) soon(20'000, &World::fail_old);
+  if (context_.strikes(Fault::kFailoverNew, 0.08)) soon(20'000, &World::fail_new);
+}
+
+void World::cutover_twice() {
+  shim_->order_again();
+}
+
+void World::reload() {
+  shim_->reload();
 }
 
 void World::call_off() {
@@ -243,6 +312,7 @@ void World::cut_worker() {
 void World::start_shim() {
   if (context_.strikes(Fault::kOlderCopy, 0.35) && older_) {
     const Folder right = folder_;
+    context_.matters(Fault::kOlderCopy, older_->epoch != folder_.epoch);
     folder_ = *older_;
     context_.say("started on an older copy");
     shim_ = new_shim();
@@ -267,12 +337,17 @@ void World::start_shim() {
 void World::kill_shim() {
   if (!shim_) return;
   context_.say("the shim is killed");
+  context_.matters(Fault::kCrash, context_.in_pause());
   shim_->kill();
   dead_.push_back(std::move(shim_));
-  context_.after(context_.between(20'000, 150'000), [this] { start_shim(); });
+  context_.after(
+      context_.chance(0.5) ? context_.between(500, 20'000) : context_.between(20'000, 150'000),
+      [this] { start_shim(); });
 }
 
 void World::fail_over(bool new_side) {
+  if (groups_.away(false) || groups_.away(true)) return;
+  context_.matters(new_side ? Fault::kFailoverNew : Fault::kFailoverOld, context_.in_pause());
   context_.say(new_side ? "new" : "old", " group fails over");
   groups_.fail_over(new_side);
   for (Proxy& p : proxies_) (new_side ? p.new_line : p.old_line)->cut(true);
@@ -286,7 +361,9 @@ void World::fail_over(bool new_side) {
   });
   context_.after(context_.between(100'000, 300'000), [this, new_side] {
     groups_.taken_on(new_side);
-    if (shim_) shim_->stop_writes(new_side, Shim::Reason::kIdentity, false);
+    if (!shim_) return;
+    shim_->stop_writes(new_side, Shim::Reason::kIdentity, false);
+    shim_->reload();
   });
 }
 
@@ -307,9 +384,11 @@ void World::fault() {
     if (!older_ && context_.chance(0.5)) older_ = folder_;
     kill_shim();
   }
-  const bool steady = !groups_.away(false) && !groups_.away(true);
-  if (steady && context_.strikes(Fault::kFailoverOld, p / 3)) fail_over(false);
-  if (steady && context_.strikes(Fault::kFailoverNew, p / 3)) fail_over(true);
+  if (context_.strikes(Fault::kFailoverOld, p / 3)) fail_over(false);
+  if (context_.strikes(Fault::kFailoverNew, p / 3)) fail_over(true);
+  if (context_.strikes(Fault::kLeftByHand, p / 2)) leave_by_hand();
+  if (shim_ && context_.strikes(Fault::kCutoverTwice, p)) cutover_twice();
+  if (shim_ && context_.strikes(Fault::kReload, p / 3)) reload();
   if (context_.strikes(Fault::kClockJump, p)) context_.jump_wall(context_.between(-5'000, 5'000));
   if (context_.strikes(Fault::kByHand, p)) by_hand();
 }
@@ -329,8 +408,13 @@ void World::watch() {
         return;
       }
     }
-    const bool unheard = phase == SlotPhase::kOld && shim_->idle(unit) && !groups_.following(unit);
-    if (unheard && !groups_.away(true) && !groups_.away(false)) groups_.follow(unit);
+    if (phase != SlotPhase::kOld || shim_->attempting(unit)) continue;
+    if (groups_.away(true) || groups_.away(false)) continue;
+    if (groups_.new_side(unit).healed || !groups_.trusted(unit)) {
+      groups_.copy_anew(unit);
+    } else if (shim_->idle(unit) && !groups_.attached(unit)) {
+      groups_.follow(unit);
+    }
   }
 }
 

@@ -21,6 +21,7 @@ class World {
   World(uint64_t seed, const SimOptions& options);
   void run();
   const std::array<bool, kFaults>& had() const { return context_.had(); }
+  const std::array<bool, kFaults>& mattered() const { return context_.mattered(); }
   uint64_t events() const { return context_.events(); }
 
  private:
@@ -31,6 +32,7 @@ class World {
     std::array<To, kSlots> to{};      // as it acts
     std::array<To, kSlots> wanted{};  // changed when nothing of the slot is under way
     std::array<int, kSlots> under_way{};
+    std::array<Fault, kSlots> because{};  // not through the shim
     std::deque<std::pair<Request, Reply>> waiting;
     std::deque<uint64_t> asked;  // the shim, in order
     int64_t last_there = 0;
@@ -56,12 +58,20 @@ class World {
   void migrate();
   bool mapped_to_shim(int slot) const;
   void by_hand();
+  void leave_by_hand();
+  void pass(int unit);
   // the shim's life, and faults
   void start_shim();
   void kill_shim();
   void fault();
+  void soon(int64_t us, void (World::*what)());
   void attempt_begins();
+  void hold_begins();
   void call_off();
+  void cutover_twice();
+  void reload();
+  void fail_old() { fail_over(false); }
+  void fail_new() { fail_over(true); }
   void cut_worker();
   std::unique_ptr<Shim> new_shim();
   void fail_over(bool new_side);
@@ -89,7 +99,10 @@ class World {
   bool ended_ = false;
   int64_t read_think_us_ = 0;
   double write_share_ = 0.4;
-  bool peaceful_ = false;  // no fault in this seed: nobody may see an error
+  double odd_share_ = 0;
+  int64_t migrator_back_ = 0;
+  std::vector<int64_t> passing_since_;  // by unit; 0: no pass is under way
+  bool peaceful_ = false;               // no fault in this seed: nobody may see an error
   double fault_rate_ = 0;
   int64_t doubt_since_ = 0;
 };

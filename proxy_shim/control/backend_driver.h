@@ -41,6 +41,7 @@ struct SlotReport {
   Link link = Link::kNone;
   Fence fence = Fence::kNo;
   std::optional<uint64_t> promoted = std::nullopt;  // new side: as BackendDriver::promoted
+  bool left = false;  // new side, a master: where it left replication outside an attempt is noted
   std::optional<int64_t> lag = {};  // replica: where the difference of two `at.seq` does not say it
   std::optional<uint64_t> applied = {};  // likewise its own position, in the lag's unit
 };
@@ -105,6 +106,9 @@ class BackendDriver {
   virtual const CutTraits& traits() const = 0;
   virtual const char* kind() const = 0;  // "node", "redis", "pika", "pika-sharding"
   virtual Status connect(int64_t timeout_ms) = 0;
+  // Before an attempt and outside any pause: what makes the pause short, if anything is needed. May
+  // take seconds; `timeout_ms` is of each call. Not ok: the attempt is not begun, and tried later.
+  virtual Status make_ready(const SlotSet&, int64_t) { return Status::ok(); }
 
   // Both sides learn the epoch and refuse lower ones from now on, where the kind has epochs.
   // Refused if they know a higher one.

@@ -438,6 +438,11 @@ bool CutoverRunner::may_start(Lane& lane, const Job& job, Unit& unit, std::strin
     *hopeless = true;
     return false;
   }
+  const Status ready = driver.make_ready(job.slots, kForecastMs);
+  if (!ready) {
+    *why_not = ready.text();
+    return false;
+  }
   const SyncState sync = driver.sync_state(job.slots, kForecastMs);
   if (!sync.following) {
     *why_not = cat("not in sync: ", sync.text);

@@ -67,7 +67,8 @@ Result<Survey> PikaClassicDriver::survey(const SlotSet& slots, int64_t timeout_m
   if (!from) return from.status();
   const bool following = not_following(*from, *to, timeout_ms).empty();
   const SlotReport old_report = report(*from, *to, false, following);
-  const SlotReport new_report = report(*from, *to, true, following);
+  SlotReport new_report = report(*from, *to, true, following);
+  new_report.left = to->is_master && noted_end(slots);
   Survey out;
   slots.for_each([&](int slot) {
     out.old_side.emplace(slot, old_report);

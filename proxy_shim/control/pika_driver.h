@@ -1,6 +1,6 @@
-// What the drivers for Pika have in common (pika_prepare.cc: before a pause, pika_driver.cc: in it;
-// DESIGN 6.3; contracts/pika 2.1, 3.2-3.5). Pika has no
-// fence, no epochs and no word for "applied", so:
+// What the drivers for Pika have in common (pika_rehearsal.cc and pika_prepare.cc: before a pause,
+// pika_driver.cc: in it; DESIGN 6.3; contracts/pika 2.1, 3.2-3.5). Pika has no fence, no epochs and
+// no word for "applied", so:
 //
 //   end final   accounting: with every write of the binlog held, its end P is read, fence keys are
 //               written, its end E is read; E must be where our own records alone lead to. Read
@@ -70,10 +70,14 @@ class PikaDriver : public BackendDriver {
   Status follow_again(const CutAttempt& attempt, const ReplPosition& from,
                       int64_t timeout_ms) override;
   Status unfence(const CutAttempt&, int64_t) override { return Status::ok(); }
+  // Leaves replication once and follows again, where the version needs it (pika_rehearsal.cc).
+  Status make_ready(const SlotSet& slots, int64_t timeout_ms) override;
   SyncState sync_state(const SlotSet& slots, int64_t timeout_ms) override;
   int64_t lag_limit() const override { return 1 << 20; }
 
  protected:
+  using Binlogs = std::map<std::string, BinlogOffset>;
+
   // What `client`'s server says about `slots`: one round trip.
   virtual Result<PikaSide> look(RespClient& client, const SlotSet& slots, int64_t timeout_ms) = 0;
   // Leaves replication, persisted, and reads back that a restart would not undo it.
@@ -100,6 +104,8 @@ class PikaDriver : public BackendDriver {
   SlotReport report(const PikaSide& from, const PikaSide& to, bool of_new, bool following) const;
   const MovePlan& plan() const { return plan_; }
   std::string marker_key(int slot) const;
+  // Where the new side left replication; refused if that was not noted.
+  Result<Binlogs> noted_end(const SlotSet& slots) const;
 
   RespClient old_;
   RespClient new_;
@@ -107,7 +113,6 @@ class PikaDriver : public BackendDriver {
   PikaServer new_server_;
 
  private:
-  using Binlogs = std::map<std::string, BinlogOffset>;
   struct Attempt {
     SlotSet slots;
     PikaFence fence;
@@ -117,6 +122,7 @@ class PikaDriver : public BackendDriver {
   };
   Result<PikaServer> ask_server(RespClient& client, int64_t timeout_ms);
   std::string distrust(const PikaSide& from, const PikaSide& to);
+  void forget_rehearsal();  // a full copy runs: the next leaving is slow again
   Status same_processes(const PikaSide& side, PairSide which) const;
   // Once for a pair of processes: do they replicate what clients write as it was written?
   Status try_faithful(const PikaSide& from, const PikaSide& to, int64_t timeout_ms);
@@ -128,7 +134,6 @@ class PikaDriver : public BackendDriver {
   static bool all_values(const Reply& reply, const PikaFence& fence);
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
   Status note_end(const CutAttempt& attempt, const PikaSide& side);
-  Result<Binlogs> noted_end(const SlotSet& slots) const;
   Status still_at(const PikaSide& side, const Binlogs& end, const char* whose) const;
   std::string fence_note(const SlotSet& slots) const;
   std::string end_note(const SlotSet& slots) const;
@@ -141,6 +146,7 @@ class PikaDriver : public BackendDriver {
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
+  std::string leaving_;      // run id of the new side while make_ready() has it leave
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none
   int64_t trial_ms_ = 0;     // how long it took until its keys were applied
   Attempt now_;

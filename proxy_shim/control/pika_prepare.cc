@@ -135,6 +135,7 @@ std::string PikaDriver::distrust(const PikaSide& from, const PikaSide& to) {
   const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
   const std::optional<std::string> noted = notes_->note(kTrustNote);
   if (to.link == PikaLink::kCopying) {
+    forget_rehearsal();
     if (noted && *noted != pair) (void)notes_->drop_note(kTrustNote);
     return "";
   }

@@ -31,7 +31,8 @@ SlotVerdict judge_old(int slot, const SlotRecord& record, const SlotReport& old_
   out.debts.unfence = fenced || record.attempt != 0;
   // A promoted new side always has a permanently fenced old one: the fence is made first. Kinds
   // without such a fence know by their histories whether the new side ever followed.
-  out.debts.follow = new_side.master && record.attempt != 0 && (fenced || !traits.exact_end);
+  const bool tried = record.attempt != 0 && (fenced || !traits.exact_end);
+  out.debts.follow = new_side.master && (tried || new_side.left);
   if (new_side.master && !out.debts.follow) out.text = "the new side does not follow the old one";
   if (!old_side.master) {
     return doubt(slot, "the record says the old side owns it, and there it is a replica");

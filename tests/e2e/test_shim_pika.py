@@ -87,6 +87,49 @@ def test_I1_I2_classic_under_writes_loses_nothing_and_stays_writable():
         print("pause us", shim.status()["pause_max_us"], "client max ms", max(w.max_ms for w in moving))
 
 
+def test_I3_the_slow_first_leaving_after_a_copy_is_done_before_the_pause():
+    """Measured on 3.5.5: it takes up to 4 s, the next one milliseconds."""
+    with Env() as env:
+        old, new = pika(env, "old"), pika(env, "new")
+        new.ask("FAKE", "SET", "leave_ms", "2500")
+        attach(old, new)
+        shim = Shim(env, "127.0.0.1:%d" % old.port, "127.0.0.1:%d" % new.port, SLOTS, "pika", max_pause_ms=2000)
+        shim.write_plan(dashboard="127.0.0.1:18080", accept=["streams"])
+        shim.start(init=True)
+        load = writers(shim.port, 901, 1023, 3)
+        wait_until("writes", lambda: all(w.writes > 30 for w in load))
+        permit = Permit(shim.admin_port, SLOTS)
+        result = shim.cutover()
+        wait_until("new", lambda: set(shim.states().values()) == {"NEW"})
+        permit.stop()
+        assert not [text for text in ended(shim) if "taken back" in text], (result, ended(shim))
+        count = sum(w.writes for w in load)
+        wait_until("writes after", lambda: sum(w.writes for w in load) > count + 50)
+        finish(load, {w: new.port for w in load})
+        print("pause us", shim.status()["pause_max_us"])
+
+
+def test_I3_kill9_of_the_shim_while_the_new_side_has_left_before_the_pause():
+    with Env() as env:
+        old, new, shim = classic(env, stay="")
+        new.ask("FAKE", "SET", "attach_ms", "60000")  # it stays without a link, and the shim waits for that
+        permit = Permit(shim.admin_port, SLOTS)
+        wait_until("permit and automatic", lambda: automatic(shim))
+        wait_until("left and follows again", lambda: any(
+            line["what"].startswith("setting noted") and line["name"].startswith("pika.end") for line in shim.audit()))
+        shim.proc.kill()
+        new.ask("FAKE", "SET", "attach_ms", "0")
+        new.ask("SLAVEOF", "NO", "ONE")  # as if it had been killed before it said SLAVEOF
+        shim.start()
+        wait_until("follows", lambda: link_up(new))
+        load = writers(shim.port, 901, 1023, 2)
+        result = shim.cutover()
+        wait_until("new", lambda: set(shim.states().values()) == {"NEW"})
+        permit.stop()
+        assert [row[1] for row in result] == ["NEW"], (result, ended(shim))
+        finish(load, {w: new.port for w in load})
+
+
 def test_I2_a_late_write_of_a_gone_connection_takes_the_attempt_back():
     """It falls after the end was proved; the next attempt goes through."""
     with Env() as env:

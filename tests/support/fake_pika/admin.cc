@@ -134,6 +134,22 @@ std::string FakePika::config(const Words& argv) {
   return ok();
 }
 
+// The thread that copied is waited for, once (measured on 3.5.5).
+bool FakePika::leaves_slowly(const Words& argv) {
+  if (faults_.leave_ms == 0 || to_lower(argv.at(1)) != "no") return false;
+  bool copied = false;
+  for (auto& [id, unit] : units_) copied |= unit->take_copied();
+  return copied;
+}
+
+std::string FakePika::leave_later(int connection_id, const Words& argv) {
+  loop_->call_after(faults_.leave_ms * 1000, [this, connection_id, argv] {
+    const std::string reply = slave_of(argv);
+    send_to(connection_id, reply);
+  });
+  return "";
+}
+
 std::string FakePika::slave_of(const Words& argv) {
   if (options_.sharding) return error("This command is not supported in current configuration");
   for (const auto& [id, unit] : units_) {

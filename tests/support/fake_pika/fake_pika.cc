@@ -205,6 +205,7 @@ std::string FakePika::answer(Connection* connection, const Words& argv) {
   } else if (name == "client") {
     reply = client(argv);
   } else if (name == "slaveof") {
+    if (connection != nullptr && leaves_slowly(argv)) return leave_later(connection->id(), argv);
     reply = slave_of(argv);
   } else if (name == "pkcluster") {
     reply = cluster(argv);
@@ -317,7 +318,8 @@ bool FakePika::set_fault(const std::string& name, int64_t value) {
                                               {"endless_copy", &faults_.endless_copy}};
   const std::map<std::string, int64_t*> numbers = {{"apply_delay_ms", &faults_.apply_delay_ms},
                                                    {"copy_ms", &faults_.copy_ms},
-                                                   {"attach_ms", &faults_.attach_ms}};
+                                                   {"attach_ms", &faults_.attach_ms},
+                                                   {"leave_ms", &faults_.leave_ms}};
   if (const auto flag = flags.find(name); flag != flags.end()) *flag->second = value != 0;
   if (const auto number = numbers.find(name); number != numbers.end()) *number->second = value;
   return flags.contains(name) || numbers.contains(name);
@@ -371,9 +373,7 @@ std::string FakePika::fake(const Words& argv) {
     const auto waiting = std::exchange(waiting_, {});
     for (const auto& [id, late] : waiting) {
       const auto found = connections_.find(id);
-      const std::string reply =
-          answer(found == connections_.end() ? nullptr : found->second.get(), late);
-      if (found != connections_.end()) found->second->send_raw(reply);
+      send_to(id, answer(found == connections_.end() ? nullptr : found->second.get(), late));
     }
     return ok();
   }
@@ -383,6 +383,11 @@ std::string FakePika::fake(const Words& argv) {
     return cat(":", queued, "\r\n");
   }
   return error("unknown FAKE command");
+}
+
+void FakePika::send_to(int connection_id, const std::string& reply) {
+  const auto found = connections_.find(connection_id);
+  if (found != connections_.end()) found->second->send_raw(reply);
 }
 
 void FakePika::crash() {

@@ -70,6 +70,9 @@ class FakePika {
   std::map<std::string, std::string> settings() const;
   std::string client(const Words& argv);
   std::string slave_of(const Words& argv);
+  bool leaves_slowly(const Words& argv);
+  std::string leave_later(int connection_id, const Words& argv);
+  void send_to(int connection_id, const std::string& reply);
   std::string cluster(const Words& argv);
   std::string cluster_slots_info(const std::string& range) const;
   std::string slots_info() const;

@@ -63,6 +63,7 @@ struct Faults {
   int64_t apply_delay_ms = 0;  // worker w applies an item (1 + w % 3) times this after it came
   int64_t copy_ms = 0;         // how long a full copy takes
   int64_t attach_ms = 0;       // between SLAVEOF and the first try
+  int64_t leave_ms = 0;        // the first SLAVEOF NO ONE after a full copy: until its answer
 };
 
 class Unit;
@@ -138,7 +139,11 @@ class Unit {
   void serve(const std::shared_ptr<Feed>& feed, const std::string& id, const Offset& at,
              bool force);
   bool force() const { return force_; }
-  void copied() { force_ = false; }
+  void copied() {
+    force_ = false;
+    copied_ = true;
+  }
+  bool take_copied() { return std::exchange(copied_, false); }  // since it was asked last
   const UnitHost& host() const { return *host_; }
 
  private:
@@ -162,6 +167,7 @@ class Unit {
   std::string state_ = "kNoConnect";
   bool force_ = false;
   bool purged_ = false;
+  bool copied_ = false;
   std::unique_ptr<Pull> pull_;
   std::vector<Worker> workers_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

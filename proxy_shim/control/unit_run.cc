@@ -12,7 +12,8 @@ using Act = CutAction::Type;
 using Json = nlohmann::json;
 
 constexpr int64_t kQuietMs = 2'000;  // timeout of a call outside the pause
-constexpr int64_t kUndoMs = 60;      // of a call that takes back, with requests held: more is owed
+constexpr int64_t kUndoMs = 30;      // of a call that takes back, with requests held: more is owed
+constexpr int64_t kMarkMs = 240;     // of the marker, with requests held
 constexpr int64_t kSliceMs = 20;     // between looks at the interrupts while waiting
 constexpr int64_t kLeaseMarginMs = 500;  // a lease outlives the bound by this
 
@@ -356,7 +357,7 @@ CutEvent UnitRun::perform_after(const CutAction& action, CutEvent event) {
   const int64_t undo_ms = hold_start_us_ != 0 ? kUndoMs : kQuietMs;
   switch (action.type) {
     case Act::kMark:
-      event.status = ports_.driver->mark(attempt_, hold_start_us_ != 0 ? 4 * kUndoMs : kQuietMs);
+      event.status = ports_.driver->mark(attempt_, hold_start_us_ != 0 ? kMarkMs : kQuietMs);
       if (event.status) event.status = ports_.store->set_marked(slots_);
       break;
     case Act::kRelease:

@@ -28,6 +28,12 @@ Json ends_json(const std::map<std::string, BinlogOffset>& ends) {
   return out;
 }
 
+// The process of the old master in a noted end; "" if none is noted.
+std::string leader_of(const std::optional<std::string>& note) {
+  const Json json = note ? Json::parse(*note, nullptr, false) : Json();
+  return json.is_object() ? json.value("leader", std::string()) : std::string();
+}
+
 bool reached(const std::map<std::string, BinlogOffset>& is,
              const std::map<std::string, BinlogOffset>& wanted) {
   return std::all_of(wanted.begin(), wanted.end(), [&](const auto& entry) {
@@ -177,6 +183,7 @@ Status PikaDriver::note_end(const CutAttempt& attempt, const PikaSide& side) {
   const Json note = {{"epoch", attempt.epoch},
                      {"ends", ends_json(now_.end)},
                      {"master", side.master.text()},
+                     {"leader", now_.old_run_id},
                      {"run_id", side.run_id}};
   return notes_->put_note(end_note(attempt.slots), note.dump());
 }
@@ -317,6 +324,13 @@ Status PikaDriver::follow_again(const CutAttempt& attempt, const ReplPosition&,
     if (epoch == 0) continue;
     return Status::refused(
         cat(new_.address().text(), " carries the owner marker of epoch ", epoch));
+  }
+  const SlotSet& unit = plan_.unit == CutUnit::kPlan ? plan_.slots : attempt.slots;
+  const std::string leader = leader_of(notes_->note(end_note(unit)));
+  if (!leader.empty() && leader != from->run_id) {
+    return Status::refused(cat(old_.address().text(), " is another process than the one that ",
+                               new_.address().text(),
+                               " left, and may lack what that one had: it must be copied anew"));
   }
   // Pika does not see a fork: anything else than the noted end means that it was written to.
   if (to->ends != *end) {

@@ -91,9 +91,6 @@ sf_cutover_mutant(shell_write_sent_again tests/sim/cutover/worker.cc
 sf_cutover_mutant(shell_handed_back_early tests/sim/cutover/shim.cc
   "  if (u.machine->phase() != SlotPhase::kNew || u.machine->busy()"
   "  if (u.machine->phase() == SlotPhase::kHold || u.machine->busy()")
-sf_cutover_mutant(shell_permit_by_the_wall_clock tests/sim/cutover/shim.cc
-  "  return context_.mono_us() * kPermitSpeed;"
-  "  return context_.wall_ms() * 1000 * kPermitSpeed;")
 sf_cutover_mutant(shell_lease_by_the_wall_clock tests/sim/cutover/servers.cc
   "  return context_.now();\n}\n\nvoid Groups::lose_queue"
   "  return context_.wall_ms() * 1000;\n}\n\nvoid Groups::lose_queue")

@@ -47,6 +47,7 @@ Status PikaDriver::make_ready(const SlotSet& slots, int64_t timeout_ms) {
     // Left by us just now: where it stands is where it left. Else only a noted end says that.
     if (leaving_ == to->run_id) {
       now_ = {};
+      now_.old_run_id = from->run_id;
       now_.end = to->ends;
       const Status noted = note_end(rehearsal, *to);
       if (!noted) return noted;

@@ -189,8 +189,9 @@ class Failover:
             return
         if state not in ("NEW", "FINAL"):
             side, words, executed = STOPS[self.kind][state]
-            # What a Pika driver writes before the pause, to try and to forecast, is no fence.
-            rule = self.gates[side].stop(*words, answer=executed, unless=":trial:")
+            # What a Pika driver does before the pause is no step of it: it tries, forecasts, and leaves replication once.
+            rehearsed = 1 if words == ("SLAVEOF", "NO") else 0
+            rule = self.gates[side].stop(*words, answer=executed, unless=":trial:", skip=rehearsed)
             if state == "HOLD":
                 self._spawn(lambda: connect(self.shim.port).set(keys_in(self.first, self.last, 1, "held")[0], "held"))
                 rule.wait()

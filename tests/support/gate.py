@@ -11,7 +11,8 @@ from tcp_link import take_message
 class Stop:
     """One command that is stopped, once. `reached` is set when it is there."""
 
-    def __init__(self, gate, words, answer, unless):
+    def __init__(self, gate, words, answer, unless, skip):
+        self.skip = skip
         self.gate, self.words, self.answer = gate, [w.upper().encode() for w in words], answer
         self.unless = unless.encode() if unless else None
         self.taken = False
@@ -30,6 +31,9 @@ class Stop:
                 at += 1
             elif at == 0:
                 return False
+        if at == len(self.words) and self.skip > 0:
+            self.skip -= 1
+            return False
         self.taken = at == len(self.words)
         return self.taken
 
@@ -63,10 +67,10 @@ class Gate:
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
-    def stop(self, *words, answer=False, unless=None):
+    def stop(self, *words, answer=False, unless=None, skip=0):
         """The next command with these words is stopped; with `answer` it is executed and its answer is kept back. Commands with
-        `unless` in any of their words pass."""
-        rule = Stop(self, words, answer, unless)
+        `unless` in any of their words pass, and the first `skip` that would be stopped."""
+        rule = Stop(self, words, answer, unless, skip)
         with self._lock:
             self._stops.append(rule)
         return rule

@@ -93,7 +93,8 @@ std::shared_ptr<MoveControl> Shim::control() const {
 }
 
 ControlPorts Shim::control_ports() {
-  return {store_.get(), plane_.get(), &stats_, &clock_, log_, run_id_, options_.dir, this};
+  return {store_.get(), plane_.get(), &stats_, &clock_,     log_,
+          run_id_,      options_.dir, this,    heals_.get()};
 }
 
 void Shim::set_control(std::shared_ptr<MoveControl> control) {
@@ -125,6 +126,7 @@ Status Shim::open_state(const MovePlan& plan) {
       StateStore::open(options_.dir, plan, options_.init, &clock_, options_.adopt);
   if (!store) return store.status();
   store_ = std::move(*store);
+  heals_ = std::make_unique<HealList>(store_.get(), log_.tagged("heal"));
   store_->on_entry([this](uint64_t n, const std::string& line) { feed_.publish(n, line); });
   return Status::ok();
 }
@@ -285,6 +287,11 @@ void Shim::stop() {
   const auto now = control();
   if (now) now->stop();
   if (plane_) plane_->shut_down(options_.drain_ms);
+  // Every write was answered or is noted: the list is whole.
+  if (plane_ && heals_ && heals_->is_open()) {
+    heals_->take_from(*plane_);
+    if (const Status status = heals_->close(); !status) log_.error(status.text());
+  }
   if (pages_) pages_->stop();
   if (admin_) admin_->stop();
   if (admin_ && store_) store_->audit({{"what", "shim stops"}, {"run_id", run_id_}});

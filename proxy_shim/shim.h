@@ -75,6 +75,7 @@ class Shim : public PlanReloader {
   EventFeed feed_;
   std::unique_ptr<StateFolder> folder_;
   std::unique_ptr<StateStore> store_;
+  std::unique_ptr<HealList> heals_;
   std::unique_ptr<DataPlane> plane_;
   mutable std::mutex control_mutex_;
   std::shared_ptr<MoveControl> control_;

@@ -24,9 +24,13 @@ enum CommandFlag : uint32_t {
   kCmdPubSub = 1U << 10,
   kCmdOneReply =
       1U << 11,  // exactly one reply and no connection state: may share a connection (DESIGN 6.5)
-  kCmdMigration = 1U << 12,    // SLOTSMGRT*, SLOTSRESTORE*: see contracts/codis 1.6, 2.1
-  kCmdSlots = 1U << 13,        // Codis or Pika slot command
-  kCmdRandom = 1U << 14,       // not deterministic (SPOP, RANDOMKEY)
+  kCmdMigration = 1U << 12,  // SLOTSMGRT*, SLOTSRESTORE*: see contracts/codis 1.6, 2.1
+  kCmdSlots = 1U << 13,      // Codis or Pika slot command
+  kCmdRandom = 1U << 14,     // not deterministic (SPOP, RANDOMKEY)
+  // A replica that is sent the command, rather than what it did, may come to another result: it
+  // changes what is there by what is there, or looks at a condition, a TTL or chance (DESIGN 6.4).
+  kCmdNoted = 1U << 16,
+  kCmdNotedIf = 1U << 17,      // ... with some of its options (SET)
   kCmdMovableKeys = 1U << 15,  // key positions depend on arguments (ZUNIONSTORE, EVAL, XREAD ...)
 };
 

@@ -19,7 +19,7 @@ inline constexpr CommandRow kHashesCommands[] = {
     {{"HRANDFIELD", -2, kCmdRead | kCmdOneReply | kCmdRandom, 1, 1, 1}},
     {{"HSCAN", -3, kCmdRead | kCmdOneReply, 1, 1, 1}},
     {{"HSET", -4, kCmdWrite | kCmdDenyOom | kCmdFast | kCmdOneReply, 1, 1, 1}},
-    {{"HSETNX", 4, kCmdWrite | kCmdDenyOom | kCmdFast | kCmdOneReply, 1, 1, 1}},
+    {{"HSETNX", 4, kCmdNoted | kCmdWrite | kCmdDenyOom | kCmdFast | kCmdOneReply, 1, 1, 1}},
     {{"HSTRLEN", 3, kCmdRead | kCmdFast | kCmdOneReply, 1, 1, 1}},
     {{"HVALS", 2, kCmdRead | kCmdOneReply, 1, 1, 1}},
 };

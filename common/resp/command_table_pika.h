@@ -13,7 +13,7 @@ inline constexpr CommandRow kPikaCommands[] = {
     {{"COMPACTRANGE", 5, kCmdAdmin | kCmdKeyless | kCmdOneReply, 0, 0, 0}},
     {{"DBSLAVEOF", -2, kCmdAdmin | kCmdKeyless | kCmdOneReply, 0, 0, 0}},
     {{"DELBACKUP", 1, kCmdAdmin | kCmdKeyless | kCmdOneReply, 0, 0, 0}},
-    {{"DELVX", 3, kCmdWrite | kCmdOneReply, 1, 1, 1}},
+    {{"DELVX", 3, kCmdNoted | kCmdWrite | kCmdOneReply, 1, 1, 1}},
     {{"DISABLEWAL", 2, kCmdAdmin | kCmdKeyless | kCmdOneReply, 0, 0, 0}},
     {{"DISKRECOVERY", 1, kCmdAdmin | kCmdKeyless | kCmdOneReply, 0, 0, 0}},
     {{"DUMMY", -1, kCmdWrite | kCmdKeyless, 0, 0, 0}},

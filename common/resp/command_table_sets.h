@@ -17,7 +17,7 @@ inline constexpr CommandRow kSetsCommands[] = {
     {{"SMEMBERS", 2, kCmdRead | kCmdOneReply, 1, 1, 1}},
     {{"SMISMEMBER", -3, kCmdRead | kCmdFast | kCmdOneReply, 1, 1, 1}},
     {{"SMOVE", 4, kCmdWrite | kCmdFast | kCmdOneReply, 1, 2, 1}},
-    {{"SPOP", -2, kCmdWrite | kCmdFast | kCmdOneReply | kCmdRandom, 1, 1, 1}},
+    {{"SPOP", -2, kCmdNoted | kCmdWrite | kCmdFast | kCmdOneReply | kCmdRandom, 1, 1, 1}},
     {{"SRANDMEMBER", -2, kCmdRead | kCmdOneReply | kCmdRandom, 1, 1, 1}},
     {{"SREM", -3, kCmdWrite | kCmdFast | kCmdOneReply, 1, 1, 1}},
     {{"SSCAN", -3, kCmdRead | kCmdOneReply, 1, 1, 1}},

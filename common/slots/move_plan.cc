@@ -347,7 +347,8 @@ const std::vector<std::string>& move_phase_names() {
 }
 
 const std::vector<std::string>& replication_fault_names() {
-  static const std::vector<std::string> names = {"ttl", "append", "streams"};
+  static const std::vector<std::string> names = {"ttl", "append", "streams",
+                                                 "uncompared"};
   return names;
 }
 
@@ -388,7 +389,7 @@ Status MovePlan::check() const {
   for (const std::string& fault : accept) {
     if (std::find(faults.begin(), faults.end(), fault) == faults.end()) {
       return bad_key("accept", cat("'", printable(fault),
-                                   "' is no known fault; known are ttl, append, streams"));
+                                   "' is no known fault; known are ttl, append, streams, uncompared"));
     }
   }
   const auto& names = move_phase_names();

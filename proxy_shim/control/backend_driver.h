@@ -81,6 +81,14 @@ struct HealKey {
   auto operator<=>(const HealKey&) const = default;
 };
 
+// How far a comparison of everything is.
+struct PassCursor {
+  PairSide side = PairSide::kOld;
+  int db = 0;
+  std::string at = "0";
+  bool done = false;
+};
+
 // What comparing keys of both sides came to.
 struct Healing {
   int64_t compared = 0;
@@ -138,6 +146,18 @@ class BackendDriver {
   virtual Result<Healing> heal(const CutAttempt&, const std::vector<HealKey>&, int64_t) {
     return Status::refused(cat("servers of kind ", kind(), " are not healed"));
   }
+  // Reads only. `settled_first`: what was answered before the call is applied when it compares.
+  virtual Result<Healing> compare(const SlotSet&, const std::vector<HealKey>&, bool, int64_t) {
+    return Status::refused(cat("servers of kind ", kind(), " are not compared"));
+  }
+  // Can it say which keys it holds? If so, the next page of those in the plan's slots.
+  virtual bool lists_keys() const { return false; }
+  virtual Result<std::vector<HealKey>> next_keys(PassCursor*, int64_t) {
+    return Status::refused(cat("servers of kind ", kind(), " are not compared"));
+  }
+  // Names of the faults a trial found that healing puts right, and the processes it was made with.
+  virtual std::string healable_faults() const { return {}; }
+  virtual std::string pair() const { return {}; }
   // The marker (DESIGN 6.6): after the owner record, before the first client write.
   virtual Status mark(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   // The epoch of the marker on the new side, 0 if there is none or the promote record is the

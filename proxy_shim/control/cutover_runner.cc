@@ -15,6 +15,7 @@ constexpr int64_t kDebtPassMs = 1'000;   // of one round over what is owed
 constexpr int64_t kDebtGapMsMin = 200;
 constexpr int64_t kDebtGapMsMax = 5'000;
 constexpr int64_t kIdleLookMs = 1'000;
+constexpr int64_t kPassLookMs = 200;
 constexpr int64_t kTurnSliceUs = 20'000;  // between looks at the interrupts while waiting
 constexpr int kSteadySamples = 2;         // small lags in a row before the automatic mode starts
 
@@ -375,7 +376,7 @@ void CutoverRunner::loop(Lane& lane) {
 }
 
 void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult result) {
-  bool again = verdict == Verdict::kAgain;
+  bool again = verdict != Verdict::kDone;
   {
     std::lock_guard guard(mutex_);
     lane.running = {};
@@ -388,7 +389,9 @@ void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult 
         answers_.tried(request, job.slots, job.attempts, result.text);
       }
       const int64_t wait_ms =
-          options_.back_off_ms * std::min(1 << std::min(job.attempts - 1, 5), 40);
+          verdict == Verdict::kWaits
+              ? kPassLookMs
+              : options_.back_off_ms * std::min(1 << std::min(job.attempts - 1, 5), 40);
       job.not_before_us = ports_.clock->mono_us() + wait_ms * 1000;
       queue_again_locked(std::move(job));
     }
@@ -406,6 +409,16 @@ void CutoverRunner::queue_again_locked(Job job) {
     return;
   }
   queue_.push_back(std::move(job));
+}
+
+bool CutoverRunner::waits_for_pass(const Lane& lane, std::string* why) const {
+  const std::vector<std::string>& accept = ports_.plan->accept;
+  const bool compares = ports_.heals != nullptr && lane.ports_for(false).driver->traits().heals &&
+                        lane.ports_for(false).driver->lists_keys();
+  if (!compares || ports_.heals->passed()) return false;
+  if (std::find(accept.begin(), accept.end(), "uncompared") != accept.end()) return false;
+  *why = cat("these servers do not replicate faithfully: ", ports_.heals->report().state);
+  return true;
 }
 
 bool CutoverRunner::pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms) {
@@ -474,6 +487,11 @@ CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* 
   if (!may_start(lane, job, unit, &result->text, &hopeless)) {
     ports_.board->set_text(job.slots, cat("not started: ", result->text));
     return hopeless || job.attempts >= options_.attempts_max ? Verdict::kDone : Verdict::kAgain;
+  }
+  if (!job.back && waits_for_pass(lane, &result->text)) {
+    ports_.board->set_text(job.slots, cat("waits: ", result->text));
+    --job.attempts;
+    return Verdict::kWaits;
   }
   if (unit.back != job.back) {
     unit.back = job.back;

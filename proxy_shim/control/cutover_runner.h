@@ -109,7 +109,7 @@ class CutoverRunner {
     int64_t ready_us = 0;     // since when its job is there to be begun
     std::thread thread;
   };
-  enum class Verdict { kDone, kAgain };
+  enum class Verdict { kDone, kAgain, kWaits };  // kWaits: no attempt was made
 
   void loop(Lane& lane);
   bool take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job* job);
@@ -123,6 +123,8 @@ class CutoverRunner {
   bool pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms);
   bool may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not, bool* hopeless);
   Status ask(const SlotSet& slots, int64_t max_pause_ms, bool back, Done done);
+  // I2b: both sides are still being compared (heal_pass.h).
+  bool waits_for_pass(const Lane& lane, std::string* why) const;
   void answer(const Job& job, const UnitResult& result);
   // Made in direction `back` if there is none.
   Unit& unit_of(const SlotSet& slots, bool back);

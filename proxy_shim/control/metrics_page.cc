@@ -100,6 +100,12 @@ std::string metrics_page(const ShimReport& report) {
   out.gauge_of("quantile", "0.5", seconds(pauses.gap_p50_us));
   out.gauge_of("quantile", "0.99", seconds(pauses.gap_p99_us));
   out.gauge_of("quantile", "1", seconds(pauses.gap_max_us));
+  const HealList::Report heals = report.heals();
+  out.gauge("heal_list_keys", "Keys that are compared, and healed, in the next pause.",
+            static_cast<double>(heals.keys));
+  out.counter("heal_compared_total", "Keys compared in pauses since the start.", heals.compared);
+  out.counter("healed_keys_total", "Keys that differed and were copied to the new side.",
+              heals.healed);
   int64_t behind = 0;
   int64_t unknown = 0;
   report.slots().for_each([&](int slot) {

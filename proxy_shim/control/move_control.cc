@@ -51,12 +51,19 @@ Result<std::unique_ptr<MoveControl>> MoveControl::reach(MovePlan plan, const Con
   if (!lanes) return lanes.status();
   auto second = make_driver(plan, ports.store, ports.clock, "slotferry-shim-monitor", kConnectMs);
   if (!second) return second.status();
-  return std::unique_ptr<MoveControl>(
-      new MoveControl(std::move(plan), ports, std::move(*lanes), std::move(*second)));
+  std::unique_ptr<BackendDriver> for_pass;
+  if (lanes->front().there->traits().heals) {
+    auto last = make_driver(plan, ports.store, ports.clock, "slotferry-shim-heal", kConnectMs);
+    if (!last) return last.status();
+    for_pass = std::move(*last);
+  }
+  return std::unique_ptr<MoveControl>(new MoveControl(std::move(plan), ports, std::move(*lanes),
+                                                      std::move(*second), std::move(for_pass)));
 }
 
 MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
-                         std::unique_ptr<BackendDriver> for_monitor)
+                         std::unique_ptr<BackendDriver> for_monitor,
+                         std::unique_ptr<BackendDriver> for_pass)
     : plan_(std::move(plan)),
       shared_(ports),
       lanes_(std::move(lanes)),
@@ -70,7 +77,8 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
              ports.plane,
              ports.stats,
              ports.clock,
-             ports.log.tagged("cutover")},
+             ports.log.tagged("cutover"),
+             ports.heals},
       runner_(std::make_unique<CutoverRunner>(ports_, runner_options(plan_, ports.state_dir),
                                               pointers(lanes_))),
       watch_(std::make_unique<GroupWatch>(
@@ -80,8 +88,11 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
           plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store, ports.clock,
           [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
           ports.log.tagged("monitor"))),
+      heal_pass_(std::make_unique<HealPass>(plan_, std::move(for_pass), ports.heals, permits_.get(),
+                                            ports.plane, ports.clock, ports.log.tagged("heal"))),
       report_(ports_, ports.run_id),
       commands_(ports_, runner_.get(), &report_, ports.reloader) {
+  if (lanes_.front().there->traits().heals) board_->note_writes();
   monitor_->before_accepting([this](PairSide side) { return watch_->confirms(side); });
 }
 
@@ -93,6 +104,9 @@ Status MoveControl::settle() {
   Result<StartVerdicts> verdicts = settle_at_start(plan_, *shared_.store, *lanes_.front().there,
                                                    kAskMs, shared_.log, lanes_.front().back.get());
   if (!verdicts) return verdicts.status();
+  if (lanes_.front().there->traits().heals) {
+    if (Status status = shared_.heals->open(); !status) return status;
+  }
   bool mark_owed = false;
   int told = 0;
   SlotSet done;
@@ -131,6 +145,7 @@ void MoveControl::begin() {
   runner_->start();
   monitor_->start();
   watch_->start();
+  heal_pass_->start();
 }
 
 bool MoveControl::is_still(PairSide side) const {
@@ -148,6 +163,7 @@ SlotSet MoveControl::owned_by(PairSide side) const {
 }
 
 void MoveControl::stop() {
+  heal_pass_->stop();
   watch_->stop();
   monitor_->stop();
   runner_->stop();

@@ -12,6 +12,7 @@
 #include "proxy_shim/control/backend_monitor.h"
 #include "proxy_shim/control/cutover_runner.h"
 #include "proxy_shim/control/group_watch.h"
+#include "proxy_shim/control/heal_pass.h"
 #include "proxy_shim/control/permits.h"
 #include "proxy_shim/control/shim_report.h"
 #include "proxy_shim/control/startup.h"
@@ -28,6 +29,7 @@ struct ControlPorts {
   std::string run_id;
   std::string state_dir;
   PlanReloader* reloader;
+  HealList* heals;
 };
 
 class MoveControl {
@@ -73,7 +75,7 @@ class MoveControl {
  private:
   static Result<std::vector<Lane>> reach_lanes(const MovePlan& plan, const ControlPorts& ports);
   MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
-              std::unique_ptr<BackendDriver> for_monitor);
+              std::unique_ptr<BackendDriver> for_monitor, std::unique_ptr<BackendDriver> for_pass);
   void owe_debts();
   bool is_still(PairSide side) const;
 
@@ -86,6 +88,7 @@ class MoveControl {
   const std::unique_ptr<CutoverRunner> runner_;
   const std::unique_ptr<GroupWatch> watch_;
   const std::unique_ptr<BackendMonitor> monitor_;
+  const std::unique_ptr<HealPass> heal_pass_;
   const ShimReport report_;
   AdminCommands commands_;
 };

@@ -65,7 +65,7 @@ Result<Survey> PikaClassicDriver::survey(const SlotSet& slots, int64_t timeout_m
   if (!to) return to.status();
   Result<PikaSide> from = look(old_, slots, timeout_ms);
   if (!from) return from.status();
-  const bool following = not_following(*from, *to, timeout_ms).empty();
+  const bool following = not_following(slots, *from, *to, timeout_ms).empty();
   const SlotReport old_report = report(*from, *to, false, following);
   SlotReport new_report = report(*from, *to, true, following);
   new_report.left = to->is_master && noted_end(slots);

@@ -12,6 +12,7 @@ class PikaClassicDriver : public PikaDriver {
 
   const CutTraits& traits() const override { return traits_; }
   const char* kind() const override { return "pika"; }
+  bool lists_keys() const override { return true; }
   Status link_reverse(const CutAttempt&, const ReplPosition&, int64_t) override {
     return Status::ok();
   }
@@ -32,7 +33,8 @@ class PikaClassicDriver : public PikaDriver {
                     .reverse_link = false,
                     .exact_end = false,
                     .holds_stay = true,
-                    .permanent_fence = false};
+                    .permanent_fence = false,
+                    .heals = true};
 };
 
 }  // namespace sf

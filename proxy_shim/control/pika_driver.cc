@@ -252,6 +252,7 @@ std::string PikaDriver::marker_key(int slot) const {
 
 Status PikaDriver::mark(const CutAttempt& attempt, int64_t timeout_ms) {
   now_.committed = true;
+  if (notes_->note(heal_note(attempt.slots))) (void)notes_->drop_note(heal_note(attempt.slots));
   const std::string value =
       Json{{"plan", plan_.id}, {"epoch", attempt.epoch}, {"slots", attempt.slots.text()}}.dump();
   return new_.ask_ok({"SET", marker_key(tag_slot(attempt.slots)), value}, timeout_ms);

@@ -1,6 +1,6 @@
 // What the drivers for Pika have in common (pika_rehearsal.cc and pika_prepare.cc: before a pause,
-// pika_driver.cc: in it; DESIGN 6.3; contracts/pika 2.1, 3.2-3.5). Pika has no fence, no epochs and
-// no word for "applied", so:
+// pika_driver.cc: in it, pika_heal.cc: comparing and healing; DESIGN 6.3, 6.4; contracts/pika 2.1,
+// 3.2-3.5). Pika has no fence, no epochs and no word for "applied", so:
 //
 //   end final   accounting: with every write of the binlog held, its end P is read, fence keys are
 //               written, its end E is read; E must be where our own records alone lead to. Read
@@ -23,6 +23,7 @@
 #include "proxy_shim/control/backend_driver.h"
 #include "proxy_shim/control/pika_faults.h"
 #include "proxy_shim/control/pika_fence.h"
+#include "proxy_shim/control/pika_keys.h"
 #include "proxy_shim/control/pika_status.h"
 #include "proxy_shim/control/resp_client.h"
 
@@ -62,6 +63,13 @@ class PikaDriver : public BackendDriver {
                                int64_t timeout_ms) override;
   Result<Ends> read_ends(const CutAttempt& attempt, const ReplPosition& end,
                          int64_t timeout_ms) override;
+  Result<Healing> heal(const CutAttempt& attempt, const std::vector<HealKey>& keys,
+                       int64_t timeout_ms) override;
+  Result<Healing> compare(const SlotSet& slots, const std::vector<HealKey>& keys,
+                          bool settled_first, int64_t timeout_ms) override;
+  Result<std::vector<HealKey>> next_keys(PassCursor* cursor, int64_t timeout_ms) override;
+  std::string healable_faults() const override;
+  std::string pair() const override { return pair_; }
   Status mark(const CutAttempt& attempt, int64_t timeout_ms) override;
   Result<uint64_t> marker(int64_t timeout_ms) override;
   Result<std::map<int, uint64_t>> markers(const SlotSet& slots, int64_t timeout_ms) override;
@@ -97,7 +105,8 @@ class PikaDriver : public BackendDriver {
   bool is_server(const HostPort& said, RespClient& known, const std::string& run_id,
                  int64_t timeout_ms);
   // Why the pair is not following as it must; "" if it is.
-  std::string not_following(const PikaSide& from, const PikaSide& to, int64_t timeout_ms);
+  std::string not_following(const SlotSet& slots, const PikaSide& from, const PikaSide& to,
+                            int64_t timeout_ms);
   int64_t lag_of(const PikaSide& from, const PikaSide& to) const;
   uint64_t bytes_of(const PikaSide& side) const;  // of all its binlogs, what is purged included
   ReplPosition position(const PikaSide& side) const;
@@ -121,7 +130,7 @@ class PikaDriver : public BackendDriver {
     bool committed = false;
   };
   Result<PikaServer> ask_server(RespClient& client, int64_t timeout_ms);
-  std::string distrust(const PikaSide& from, const PikaSide& to);
+  std::string distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
   void forget_rehearsal();  // a full copy runs: the next leaving is slow again
   Status same_processes(const PikaSide& side, PairSide which) const;
   // Once for a pair of processes: do they replicate what clients write as it was written?
@@ -129,6 +138,20 @@ class PikaDriver : public BackendDriver {
   // How long does it take now until every apply worker has done what is written? Refused if longer
   // than the plan's pause: it would be missed. Believed for kForecastUs.
   Status forecast(int64_t timeout_ms);
+  Result<int64_t> settle(const SlotSet& slots, int64_t most_us, int64_t timeout_ms);
+  struct Pair {
+    HealKey at;
+    PikaValue was, is;  // at the old and at the new side
+  };
+  Result<std::vector<Pair>> differing(const std::vector<HealKey>& keys, int64_t timeout_ms);
+  Healing healing_of(const std::vector<Pair>& pairs, size_t compared) const;
+  Status write_healed(const std::vector<Pair>& pairs, int64_t deadline_us);
+  std::string heal_note(const SlotSet& slots) const;
+  // Since 3.5.
+  bool has_streams() const {
+    return old_server_.major > 3 || (old_server_.major == 3 && old_server_.minor >= 5);
+  }
+  std::string copying_text(const PikaSide& to);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   static bool all_values(const Reply& reply, const PikaFence& fence);
@@ -146,6 +169,11 @@ class PikaDriver : public BackendDriver {
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
+  int databases_ = 0;  // 0: not asked
+  std::string pair_;   // of run ids, as last seen
+  int copies_ = 0;     // ends seen on the new side since its link was up
+  std::map<std::string, BinlogOffset> copied_to_;
+  bool was_copying_ = false;
   std::string leaving_;      // run id of the new side while make_ready() has it leave
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none
   int64_t trial_ms_ = 0;     // how long it took until its keys were applied

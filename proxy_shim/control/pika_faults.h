@@ -1,6 +1,7 @@
 // What is wrong with a Pika's own replication (contracts/pika 2.2, 3.2), found by trying: keys of
 // ours are written to the old side the way clients do, and what the new side makes of them is read.
-// A fault that changes data in silence stops the cutover unless the plan accepts it by name (I2b).
+// What the heal list puts right is information; any other fault that changes data in silence stops
+// the cutover unless the plan accepts it by name (I2b).
 #pragma once
 
 #include <string>
@@ -30,6 +31,9 @@ Status end_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_m
 
 // What is known of a version and cannot be tried without a copy.
 std::vector<PikaFault> faults_of_version(int major, int minor);
+
+// The heal list puts right what it does (DESIGN 6.4).
+bool is_healable(const PikaFault& fault);
 
 // "" if each of `found` is in `accepted`; else the sentence that names the others.
 std::string not_accepted(const std::vector<PikaFault>& found,

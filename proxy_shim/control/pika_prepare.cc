@@ -19,6 +19,7 @@ using Requests = std::vector<std::vector<std::string>>;
 
 constexpr const char* kTrustNote = "pika.trust";
 constexpr int64_t kForecastUs = 2'000'000;
+constexpr int kCopiesInVain = 4;
 // Pika says nothing when a key becomes readable; asking again is all there is.
 constexpr std::chrono::microseconds kPollGap{500};
 constexpr const char* kLoopback = "127.0.0.1";
@@ -131,7 +132,17 @@ uint64_t PikaDriver::bytes_of(const PikaSide& side) const {
   return sum;
 }
 
-std::string PikaDriver::distrust(const PikaSide& from, const PikaSide& to) {
+std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
+  if (notes_->note(heal_note(slots))) {
+    // Pika would follow on from there and not see that its copy has forked.
+    if (to.link != PikaLink::kCopying) {
+      return cat(new_.address().text(),
+                 " was written to by a healing that was taken back: copy it "
+                 "anew (SLAVEOF NO ONE, then SLAVEOF ",
+                 old_.address().host, " ", old_.address().port, " force)");
+    }
+    (void)notes_->drop_note(heal_note(slots));
+  }
   const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
   const std::optional<std::string> noted = notes_->note(kTrustNote);
   if (to.link == PikaLink::kCopying) {
@@ -149,8 +160,29 @@ std::string PikaDriver::distrust(const PikaSide& from, const PikaSide& to) {
              "killed and does not say so; copy anew (SLAVEOF NO ONE, empty it, SLAVEOF)");
 }
 
-std::string PikaDriver::not_following(const PikaSide& from, const PikaSide& to,
-                                      int64_t timeout_ms) {
+// A copy that ends elsewhere again and again without the link coming up is no copy that will end.
+std::string PikaDriver::copying_text(const PikaSide& to) {
+  if (copied_to_ != to.ends) ++copies_;
+  copied_to_ = to.ends;
+  was_copying_ = true;
+  std::string out = cat(new_.address().text(), " is copying");
+  if (copies_ < kCopiesInVain) return out;
+  return out + cat(", for the ", copies_ - 1,
+                   "th time without following in between: an endless copy, "
+                   "as Pika makes it after PURGELOGSTO took the active binlog file away. Restart ",
+                   old_.address().text(), ", then copy anew");
+}
+
+std::string PikaDriver::healable_faults() const {
+  std::string out;
+  for (const PikaFault& fault : faults_) {
+    if (is_healable(fault)) out += cat(out.empty() ? "" : "; ", fault.text);
+  }
+  return out;
+}
+
+std::string PikaDriver::not_following(const SlotSet& slots, const PikaSide& from,
+                                      const PikaSide& to, int64_t timeout_ms) {
   const std::string& old_name = old_.address().text();
   const std::string new_name = new_.address().text();
   if (!from.is_master) return cat(old_name, " is a replica");
@@ -158,9 +190,9 @@ std::string PikaDriver::not_following(const PikaSide& from, const PikaSide& to,
   if (!is_server(to.master, old_, from.run_id, timeout_ms)) {
     return cat(new_name, " follows ", to.master.text(), ", which is not ", old_name);
   }
-  std::string why = distrust(from, to);
+  std::string why = distrust(slots, from, to);
   if (!why.empty()) return why;
-  if (to.link == PikaLink::kCopying || !to.settled) return cat(new_name, " is copying");
+  if (to.link == PikaLink::kCopying || !to.settled) return copying_text(to);
   if (to.link != PikaLink::kUp) return cat(new_name, " has no link to its master");
   if (from.id != to.id || (from.id && from.id->empty())) {
     return cat(new_name, " has ReplicationID '", to.id.value_or("none"), "', ", old_name, " has '",
@@ -182,9 +214,17 @@ SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
   Result<PikaSide> from = to ? look(old_, slots, timeout_ms) : to;
   if (!from) {
     out.text = from.status().text();
+    if (!to && was_copying_ && to.status().code() == Code::kTimeout) {
+      out.text +=
+          "; it was copying when it was last heard: a Pika that is told SLAVEOF then can be "
+          "wedged for ever. Kill it, start it and copy anew";
+    }
     return out;
   }
-  out.text = not_following(*from, *to, timeout_ms);
+  pair_ = cat(from->run_id, " ", to->run_id);
+  was_copying_ = to->link == PikaLink::kCopying || !to->settled;
+  if (to->link == PikaLink::kUp && to->settled) copies_ = 0;
+  out.text = not_following(slots, *from, *to, timeout_ms);
   out.following = out.text.empty();
   if (!out.following) return out;
   out.lag = lag_of(*from, *to);
@@ -201,7 +241,7 @@ Status PikaDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   if (!to) return to.status();
   Result<PikaSide> from = look(old_, attempt.slots, timeout_ms);
   if (!from) return from.status();
-  const std::string why = not_following(*from, *to, timeout_ms);
+  const std::string why = not_following(attempt.slots, *from, *to, timeout_ms);
   if (!why.empty()) return Status::refused(why);
   Status status = check_writers(timeout_ms);
   if (!status) return status;
@@ -250,29 +290,12 @@ Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_
 Status PikaDriver::forecast(int64_t timeout_ms) {
   const int64_t start_us = clock_->mono_us();
   if (forecast_us_ != 0 && start_us - forecast_us_ < kForecastUs) return Status::ok();
-  const PikaFence keys =
-      choose_fence(tag_of_slot(tag_slot(now_.slots), kSlotCount), plan_.id + ":trial",
-                   Random(Random::system_seed()).hex(32), new_server_.sync_threads);
-  Requests put, remove;
-  for (const std::string& key : keys.keys) {
-    put.push_back({"SETEX", key, "1000", keys.value});  // gone by itself should we end here
-    remove.push_back({"DEL", key});
-  }
-  Status status = old_.ask_all(put, timeout_ms).status();
-  if (!status) return status;
   const int64_t most_us = std::min(timeout_ms, plan_.max_pause_ms) * 1000;
-  bool there = false;
-  while (status && !there && clock_->mono_us() - start_us < most_us) {
-    Result<Reply> reply = new_.ask(keys.get_command(), timeout_ms);
-    status = reply.status();
-    there = reply.is_ok() && all_values(*reply, keys);
-    if (!there) std::this_thread::sleep_for(kPollGap);
-  }
-  trial_ms_ = (clock_->mono_us() - start_us) / 1000;
-  const Status removed = old_.ask_all(remove, timeout_ms).status();
-  if (!status || !removed) return status ? removed : status;
-  if (there) forecast_us_ = start_us;
-  if (there) return Status::ok();
+  Result<int64_t> took = settle(now_.slots, most_us, timeout_ms);
+  if (!took) return took.status();
+  trial_ms_ = (*took >= 0 ? *took : most_us) / 1000;
+  if (*took >= 0) forecast_us_ = start_us;
+  if (*took >= 0) return Status::ok();
   return Status::refused(cat("a write now takes more than ", most_us / 1000,
                              " ms until it is applied on ", new_.address().text(),
                              ": the pause would be too long"));

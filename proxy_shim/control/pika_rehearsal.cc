@@ -35,7 +35,7 @@ Status PikaDriver::make_ready(const SlotSet& slots, int64_t timeout_ms) {
   const bool rehearsed = notes_->note(kRehearsedNote) == pair;
   if (!to->is_master) {
     // Why it does not follow as it must is said by sync_state(), and it is left alone.
-    if (rehearsed || !not_following(*from, *to, timeout_ms).empty()) return Status::ok();
+    if (rehearsed || !not_following(slots, *from, *to, timeout_ms).empty()) return Status::ok();
     leaving_ = to->run_id;
     const Status left = leave(new_, slots, kLeaveMs);
     if (!left) return left.with_context("leaving replication once before the pause");

@@ -105,7 +105,7 @@ Result<Survey> PikaShardingDriver::survey(const SlotSet& slots, int64_t timeout_
   Survey out;
   for (const auto& [slot, old_side] : *from) {
     const PikaSide& new_side = to->at(slot);
-    const bool following = not_following(old_side, new_side, timeout_ms).empty();
+    const bool following = not_following(SlotSet::of(slot), old_side, new_side, timeout_ms).empty();
     out.old_side.emplace(slot, report(old_side, new_side, false, following));
     out.new_side.emplace(slot, report(old_side, new_side, true, following));
   }

@@ -34,7 +34,8 @@ class PikaShardingDriver : public PikaDriver {
                     .reverse_link = true,
                     .exact_end = false,
                     .holds_stay = false,
-                    .permanent_fence = false};
+                    .permanent_fence = false,
+                    .heals = true};
 };
 
 }  // namespace sf

@@ -189,9 +189,7 @@ Result<Reply> RespClient::ask(const std::vector<std::string>& argv, int64_t time
 
 Result<std::vector<Reply>> RespClient::ask_all(
     const std::vector<std::vector<std::string>>& requests, int64_t timeout_ms) {
-  Status status = connect(timeout_ms);
-  if (!status) return status;
-  Result<std::vector<Reply>> replies = exchange_all(requests, timeout_ms);
+  Result<std::vector<Reply>> replies = call_all(requests, timeout_ms);
   if (!replies) return replies;
   for (size_t i = 0; i < replies->size(); ++i) {
     const Reply& reply = (*replies)[i];
@@ -199,6 +197,13 @@ Result<std::vector<Reply>> RespClient::ask_all(
     return Status::refused(cat(address_.text(), " answers ", requests[i][0], " with ", reply.text));
   }
   return replies;
+}
+
+Result<std::vector<Reply>> RespClient::call_all(
+    const std::vector<std::vector<std::string>>& requests, int64_t timeout_ms) {
+  Status status = connect(timeout_ms);
+  if (!status) return status;
+  return exchange_all(requests, timeout_ms);
 }
 
 Status RespClient::ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms) {

@@ -57,6 +57,9 @@ class RespClient {
   // error reply is an error, of the first one.
   Result<std::vector<Reply>> ask_all(const std::vector<std::vector<std::string>>& requests,
                                      int64_t timeout_ms);
+  // As ask_all(), and error replies are values.
+  Result<std::vector<Reply>> call_all(const std::vector<std::vector<std::string>>& requests,
+                                      int64_t timeout_ms);
   // As ask(), for requests that are answered +OK.
   Status ask_ok(const std::vector<std::string>& argv, int64_t timeout_ms);
 

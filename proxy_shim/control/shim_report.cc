@@ -12,6 +12,7 @@ std::vector<ShimReport::Field> ShimReport::status() const {
   const RunLock lock = ports_.store->run_lock();
   const DataPlaneStats data = ports_.plane->stats();
   const PauseSummary pauses = ports_.stats->summary();
+  const HealList::Report heals = this->heals();
   return {
       {"plan", plan.id},
       {"run_id", run_id_},
@@ -43,6 +44,11 @@ std::vector<ShimReport::Field> ShimReport::status() const {
       {"sync_p99_us", pauses.sync_p99_us},
       {"gap_p99_us", pauses.gap_p99_us},
       {"gap_max_us", pauses.gap_max_us},
+      {"heal_state", heals.open ? heals.state : std::string("off")},
+      {"heal_keys", heals.keys},
+      {"heal_compared", heals.compared},
+      {"healed", heals.healed},
+      {"replication_faults", heals.faults},
       {"last_error", pauses.last_error},
   };
 }

@@ -30,6 +30,9 @@ class ShimReport {
   const SlotSet& slots() const { return ports_.plan->slots; }
   int64_t count(SlotPhase phase) const { return int64_t{ports_.board->in_phase(phase).size()}; }
   DataPlaneStats data() const { return ports_.plane->stats(); }
+  HealList::Report heals() const {
+    return ports_.heals == nullptr ? HealList::Report{} : ports_.heals->report();
+  }
   PauseSummary pauses() const { return ports_.stats->summary(); }
   const std::string& plan_id() const { return ports_.plan->id; }
   // Why a load balancer or an operator should look here, one sentence; empty: nothing.

@@ -45,6 +45,7 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   table->new_side = {plan_.new_side.master, plan_.new_side.password, run_id_[1]};
   table->old_writes_stopped = is_stopped(PairSide::kOld);
   table->new_writes_stopped = is_stopped(PairSide::kNew);
+  table->note_writes = note_writes_;
   return table;
 }
 

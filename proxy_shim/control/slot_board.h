@@ -36,6 +36,8 @@ class SlotBoard {
   void set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch, const std::string& text);
   std::shared_ptr<const RouteTable> make_table();
   void attach(DataPlane* plane);
+  // Writes to the old side are looked at for the heal list.
+  void note_writes() { note_writes_ = true; }
   // Its tables' epochs are above this one: another board published before.
   void begin_above(uint64_t route_epoch);
 
@@ -87,6 +89,7 @@ class SlotBoard {
   bool stopped_[2][4] = {};
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
+  bool note_writes_ = false;  // constant once tables are made
 };
 
 }  // namespace sf

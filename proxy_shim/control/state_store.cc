@@ -80,6 +80,17 @@ std::optional<SlotRecord> parse_record(const std::string& text) {
   return out;
 }
 
+std::string listed_key(const ListedKey& key) {
+  std::string out = "k";
+  put_big16(out, static_cast<uint16_t>(key.slot));
+  out.push_back(static_cast<char>(key.at.db));
+  return out + key.at.key;
+}
+
+std::string heal_text(const HealRecord& record) {
+  return Json{{"clean", record.clean}, {"passed", record.passed}, {"pair", record.pair}}.dump();
+}
+
 std::string time_text(int64_t wall_ms) {
   const time_t seconds = wall_ms / 1000;
   tm parts{};
@@ -238,13 +249,17 @@ Status StateStore::load_records() {
       records_[big16(key.data() + 1)] = *record;
     } else if (key[0] == 'a' && key.size() == 9) {
       next_entry_ = big64(key.data() + 1) + 1;
-    } else {
+    } else if (key[0] != 'k') {
       const Json json = Json::parse(text, nullptr, false);
       if (!json.is_object()) return damaged;
       if (key == "e") epoch_ = json.value("epoch", uint64_t{0});
       if (key == "e") epoch_seen = true;
       if (key == "l")
         lock_ = {json.value("owner", std::string()), json.value("epoch", uint64_t{0})};
+      if (key == "h") {
+        heal_record_ = {json.value("clean", false), json.value("passed", false),
+                        json.value("pair", std::string())};
+      }
       if (key[0] == 'n') notes_[key.substr(1)] = json.value("value", std::string());
     }
   }
@@ -518,6 +533,38 @@ Status StateStore::audit_synced(const Json& entry) {
   rocksdb::WriteBatch batch;
   const std::string line = add_entry(batch, entry);
   return write(batch, true, line);
+}
+
+Result<std::vector<ListedKey>> StateStore::heal_keys() const {
+  std::lock_guard guard(mutex_);
+  std::vector<ListedKey> out;
+  std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
+  for (it->Seek("k"); it->Valid() && it->key().starts_with("k"); it->Next()) {
+    const std::string key = it->key().ToString();
+    if (key.size() < 4) return Status::corrupt(cat("a key of the heal list in ", dir_, " is cut"));
+    out.push_back({big16(key.data() + 1), {static_cast<uint8_t>(key[3]), key.substr(4)}});
+  }
+  Status status = from_rocks(it->status(), dir_);
+  if (!status) return status;
+  return out;
+}
+
+Status StateStore::put_heal(const HealRecord& record, const std::vector<ListedKey>& add,
+                            const std::vector<ListedKey>& drop, bool sync) {
+  std::lock_guard guard(mutex_);
+  rocksdb::WriteBatch batch;
+  for (const ListedKey& key : add) batch.Put(listed_key(key), "");
+  for (const ListedKey& key : drop) batch.Delete(listed_key(key));
+  batch.Put("h", heal_text(record));
+  return write(batch, sync, "");
+}
+
+Status StateStore::clear_heal(const HealRecord& record) {
+  std::lock_guard guard(mutex_);
+  rocksdb::WriteBatch batch;
+  batch.DeleteRange("k", "l");
+  batch.Put("h", heal_text(record));
+  return write(batch, true, "");
 }
 
 std::optional<std::string> StateStore::note(const std::string& key) const {

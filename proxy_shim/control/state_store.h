@@ -7,6 +7,8 @@
 //   e                    {"epoch":n}                 highest epoch ever handed out
 //   l                    {"owner":..,"epoch":n}      run lock
 //   n<name>              {"value":..}                driver notes
+//   h                    HealRecord
+//   k<slot, db, key>     a key of the heal list; no value
 //   s<slot, 2 big>       SlotRecord
 //   a<number, 8 big>     audit entry; the same lines stand in <dir>/audit.jsonl for people and
 //   programs
@@ -51,6 +53,18 @@ struct RunLock {
   uint64_t epoch = 0;
 };
 
+// What is known of the heal list besides its keys (heal_list.h).
+struct HealRecord {
+  bool clean = false;   // the shim that kept it has stopped and written all of it
+  bool passed = false;  // everything older than it was compared
+  std::string pair;     // the two processes it is about
+};
+struct ListedKey {
+  int slot = 0;
+  HealKey at;
+  auto operator<=>(const ListedKey&) const = default;
+};
+
 class StateStore : public DriverNotes {
  public:
   // `init`: the first start of this plan; refused if `dir` holds a record already. Without it,
@@ -88,6 +102,13 @@ class StateStore : public DriverNotes {
   RunLock run_lock() const;
   Result<RunLock> take_lock(const std::string& owner, bool force);  // synced
   Status drop_lock(const std::string& owner, uint64_t epoch);
+
+  // The heal list. Nothing if there is none yet.
+  std::optional<HealRecord> heal_record() const { return heal_record_; }  // as found at the start
+  Result<std::vector<ListedKey>> heal_keys() const;
+  Status put_heal(const HealRecord& record, const std::vector<ListedKey>& add,
+                  const std::vector<ListedKey>& drop, bool sync);
+  Status clear_heal(const HealRecord& record);  // synced: no keys any more
 
   // Adds "n", "wall_ms" and "time". Not synced unless told; never fails the caller's work.
   void audit(const nlohmann::json& entry);
@@ -130,6 +151,7 @@ class StateStore : public DriverNotes {
   uint64_t reserved_ = 0;  // handed out
   RunLock lock_;
   uint64_t next_entry_ = 1;
+  std::optional<HealRecord> heal_record_;  // constant after open()
   std::function<void(uint64_t, const std::string&)> on_entry_;
   int audit_fd_ = -1;
 };

@@ -216,6 +216,7 @@ CutEvent UnitRun::perform_setup(const CutAction& action, CutEvent event) {
     }
   } else if (action.type == Act::kAnnounce) {
     event.status = ports_.driver->announce(attempt_, kQuietMs);
+    if (event.status && ports_.driver->traits().heals) event.status = forecast_heal();
   } else {
     event.status = publish(action.phase);
   }
@@ -323,9 +324,7 @@ CutEvent UnitRun::perform_switch(const CutAction& action, CutEvent event) {
     if (ends) event.old_end = ends->old_end;
     if (ends) event.new_end = ends->new_end;
   } else if (action.type == Act::kHeal) {
-    Result<Healing> healing = ports_.driver->heal(attempt_, {}, step_ms(kQuietMs));
-    event.status = healing.status();
-    if (healing) event.old_end = healing->old_end;
+    return heal(std::move(event));
   } else {
     return write_owner(std::move(event));
   }
@@ -397,10 +396,12 @@ std::string UnitRun::said(const std::string& text) const {
 
 void UnitRun::finish(const CutAction& action) {
   text_ = action.phase == SlotPhase::kNew ? action.text : said(action.text);
+  if (!healed_.empty()) text_ = cat(text_, "; ", healed_);
   ports_.board->set_text(slots_, text_);
   const bool switched = action.phase == SlotPhase::kNew;
   if (accepted_ && switched) {
     ports_.plane->forget_unanswered(slots_, left_side());
+    if (ports_.heals != nullptr) ports_.heals->forget(slots_);
     ports_.stats->switched(pause_us_, sync_us_);
   }
   if (!switched && accepted_) ports_.stats->taken_back(cat("slots ", slots_.text(), ": ", text_));

@@ -14,6 +14,7 @@
 #include "common/ops/log.h"
 #include "proxy_shim/control/backend_driver.h"
 #include "proxy_shim/control/cutover_machine.h"
+#include "proxy_shim/control/heal_list.h"
 #include "proxy_shim/control/hold_turns.h"
 #include "proxy_shim/control/pause_stats.h"
 #include "proxy_shim/control/permits.h"
@@ -34,6 +35,7 @@ struct RunPorts {
   PauseStats* stats;
   const Clock* clock;
   Log log;
+  HealList* heals = nullptr;  // null: no pair is healed
 };
 
 // A reason to take the running attempt back, set from any thread.
@@ -84,6 +86,13 @@ class UnitRun {
   Status begin_undo();
   Event wait_applied(const ReplPosition& end, Event event);
   Event write_owner(Event event);
+  // I2b: is everything older than the heal list compared, and is what is on it little enough for
+  // the pause? Takes off the list what has become equal.
+  Status forecast_heal();
+  Status trim_heal_list();
+  Result<std::vector<HealList::Snapshot>> still_different(
+      const std::vector<HealList::Snapshot>& listed, bool settled_first);
+  Event heal(Event event);
   void let_go();
   std::string said(const std::string& text) const;  // the machine's words, for a person
   Side left_side() const { return back_ ? Side::kNew : Side::kOld; }
@@ -114,6 +123,7 @@ class UnitRun {
   int64_t hold_us_ = 0;
   int64_t gap_us_ = -1;  // HoldTurns::begin()
   HoldGate* gate_ = nullptr;
+  std::string healed_;  // for the report: "3 of 120 keys were put right"
   std::string pending_interrupt_;
   std::string text_;
 };

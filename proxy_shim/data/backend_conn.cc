@@ -291,6 +291,7 @@ void BackendConn::fail(const std::string& why) {
     list = record->next;
     record->next = nullptr;
     was_sent ? worker_.ledger().unanswered(*record) : worker_.ledger().answered(*record);
+    if (was_sent) worker_.notes().unanswered(*record);
     worker_.complete_with_error(record, text);
   }
   back_off();

@@ -50,7 +50,7 @@ CommandRule rule_of(const CommandSpec& spec) {
   CommandRule rule;
   rule.is_write = !spec.is(kCmdRead) || spec.is(kCmdWrite);
   rule.all_slots = spec.is(kCmdScript);
-  rule.blocked_by = rule.is_write ? kWriteBlocked : kReadBlocked;
+  rule.blocked_by = rule.is_write ? kWriteBlocked | kRouteNoted : kReadBlocked;
   rule.why = refusal_of(spec);
   if (const LocalEntry* entry = find_local_command(spec.name)) {
     rule.handling = Handling::kLocal;
@@ -76,6 +76,19 @@ CommandRule rule_of(const CommandSpec& spec) {
 
 CommandTable::CommandTable() : rules_(catalog_size()) {
   for (const CommandSpec& spec : all_commands()) rules_[spec.index] = rule_of(spec);
+}
+
+bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv) {
+  if (spec == nullptr || spec->is(kCmdNoted)) return true;
+  if (!spec->is(kCmdNotedIf)) return false;
+  // SET: a time alone is replicated as an absolute one.
+  for (size_t i = 3; i < argv.size(); ++i) {
+    const bool is_time = equals_ignore_case(argv[i], "EX") || equals_ignore_case(argv[i], "PX") ||
+                         equals_ignore_case(argv[i], "EXAT") || equals_ignore_case(argv[i], "PXAT");
+    if (!is_time) return true;
+    ++i;
+  }
+  return false;
 }
 
 // contracts/pika 6; cases C01, C16: PFCOUNT of an ordinary string and GETRANGE or SETRANGE with

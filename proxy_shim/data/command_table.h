@@ -43,6 +43,10 @@ class CommandTable {
   std::vector<CommandRule> rules_;
 };
 
+// Its key is for the heal list: a replica may come to another result (kCmdNoted). `spec` null: a
+// command nobody here knows. Pure.
+bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv);
+
 // Why the guard keeps a command with is_guarded from the servers; "" if it may pass. Pure.
 std::string guard_objection(const CommandSpec& spec, std::span<const std::string_view> argv);
 

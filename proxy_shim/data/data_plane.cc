@@ -1,7 +1,9 @@
 #include "proxy_shim/data/data_plane.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -69,6 +71,7 @@ class DataPlaneImpl final : public DataPlane {
   Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms,
                         Side side) override;
   void forget_unanswered(const SlotSet& slots, Side side) override;
+  KeyNotes take_notes() override;
   HoldReport take_hold_report(const SlotSet& slots) override;
   void on_hold_overflow(std::function<void()> fn) override {
     shared_.holds.set_on_overflow(std::move(fn));
@@ -97,6 +100,7 @@ class DataPlaneImpl final : public DataPlane {
   std::unique_ptr<WorkerPool> acceptor_;
   std::unique_ptr<Listener> listener_;
   size_t next_worker_ = 0;  // the acceptor's
+  KeyNotes last_notes_;     // of workers that are gone
   std::atomic<uint64_t> next_drain_{1};
 };
 
@@ -200,6 +204,19 @@ void DataPlaneImpl::forget_unanswered(const SlotSet& slots, Side side) {
   on_each([&](Worker& worker) { worker.ledger().forget_unanswered(slots, side); });
 }
 
+KeyNotes DataPlaneImpl::take_notes() {
+  if (workers_.empty()) return std::exchange(last_notes_, {});
+  std::mutex mutex;
+  KeyNotes all;
+  on_each([&](Worker& worker) {
+    KeyNotes some = worker.notes().take();
+    const std::lock_guard lock(mutex);
+    all.overflowed = all.overflowed || some.overflowed;
+    std::move(some.keys.begin(), some.keys.end(), std::back_inserter(all.keys));
+  });
+  return all;
+}
+
 HoldReport DataPlaneImpl::take_hold_report(const SlotSet& slots) {
   std::mutex mutex;
   HoldQueue::Part sum;
@@ -278,7 +295,11 @@ void DataPlaneImpl::shut_down(int64_t timeout_ms) {
       worker->finish_clients([all] { all->add(0); });
     });
   }
-  if (!all->wait(timeout_ms)) shared_.log.warning("some clients were cut off by the shutdown");
+  const bool is_clean = all->wait(timeout_ms);
+  if (!is_clean) shared_.log.warning("some clients were cut off by the shutdown");
+  KeyNotes notes = take_notes();
+  notes.overflowed = notes.overflowed || !is_clean;  // who is cut off may have a write under way
+  last_notes_ = std::move(notes);
   stop();
 }
 

@@ -41,6 +41,8 @@ struct DataPlaneOptions {
   size_t held_requests_max = 100'000;     // of all workers
   size_t held_bytes_max = 64UL << 20;
   size_t clients_max = 10'000;
+  size_t noted_keys_max = 100'000;  // of all workers, between two take_notes()
+  size_t noted_bytes_max = 16UL << 20;
 };
 
 // What happened to the requests held for a unit, told when they are let go.
@@ -63,6 +65,17 @@ struct BackendFacts {
 struct DataPlaneStats {
   int64_t clients = 0, requests = 0, errors = 0, held_now = 0, held_bytes_now = 0;
   int64_t inflight = 0, bytes_in = 0, bytes_out = 0, rejected = 0;
+};
+
+// Keys that a faithless replica may hold otherwise (DESIGN 6.4).
+struct KeyNote {
+  uint16_t slot = 0;
+  uint8_t db = 0;
+  std::string key;
+};
+struct KeyNotes {
+  std::vector<KeyNote> keys;
+  bool overflowed = false;  // there was no room for some
 };
 
 // What drain() waits for.
@@ -94,6 +107,11 @@ class DataPlane {
   virtual Result<Drained> drain(const SlotSet& slots, InFlight what, int64_t timeout_ms,
                                 Side side = Side::kOld) = 0;
   virtual void forget_unanswered(const SlotSet& slots, Side side = Side::kOld) = 0;
+
+  // The keys, each once, of writes to the old side since the last call that are replicated wrongly
+  // or were never answered, in slots to be switched; only while the route table says note_writes. A
+  // write sent before the call is in this answer or in an earlier one.
+  virtual KeyNotes take_notes() { return {}; }
 
   // The report of the requests of `slots` let go since the last call for them.
   virtual HoldReport take_hold_report(const SlotSet& slots) = 0;

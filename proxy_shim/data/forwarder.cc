@@ -167,6 +167,7 @@ Forwarder::Verdict Forwarder::judge_slots(const ClientSession& client, bool writ
   // Only now: the master of a stopped group may be known again when a hold ends.
   if (write && (any_flags & kRouteStopped) != 0) return refuse_for_slot(write);
   owner_ = Routes::side_of(common_flags);
+  any_flags_ = any_flags;
   if (((any_flags ^ common_flags) & kRouteNew) == 0) return Verdict::kSend;
   find_sides();
   return Verdict::kSplit;
@@ -196,7 +197,27 @@ void Forwarder::describe(Pending* record, const ForwardRequest& request) const {
   record->more_slots.assign(slots_.begin() + 1, slots_.end());
 }
 
+void Forwarder::note_keys(const ForwardRequest& request) {
+  for (size_t i = 0; i < slots_.size() && i < positions_.size(); ++i) {
+    if ((worker_.routes().flags(slots_[i]) & kRouteNoted) == 0) continue;
+    worker_.notes().note(slots_[i], request.db, request.argv[static_cast<size_t>(positions_[i])]);
+  }
+}
+
+// Should it never be answered.
+void Forwarder::keep_keys(Pending* record, const ForwardRequest& request) {
+  record->bytes.clear();
+  for (size_t i = 0; i < slots_.size() && i < positions_.size(); ++i) {
+    if ((worker_.routes().flags(slots_[i]) & kRouteNoted) == 0) continue;
+    if (record->is_part && static_cast<size_t>(sides_[i]) != record->part) continue;
+    NoteBuffer::pack(record->bytes, slots_[i], request.argv[static_cast<size_t>(positions_[i])]);
+  }
+  record->has_keys = true;
+}
+
 void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict verdict) {
+  const bool noted = record->is_write && (any_flags_ & kRouteNoted) != 0;
+  if (noted && is_noted(request.spec, request.argv)) note_keys(request);
   if (verdict == Verdict::kSplit) {
     send_parts(record, request);
     return;
@@ -210,7 +231,14 @@ void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict ver
     if (check != nullptr) ++check->left;  // the first reply may be there before the copy is sent
   }
   BackendConn& backend = worker_.backend(side, request.db);
-  backend.send(request.raw, record);
+  std::string held;  // what is sent stands in record->bytes if it was held
+  std::string_view raw = request.raw;
+  if (noted && !record->bytes.empty()) {
+    held = raw;
+    raw = held;
+  }
+  if (noted) keep_keys(record, request);
+  backend.send(raw, record);
   if (backend.is_congested()) client->pause(kPauseBackend);
   if (check != nullptr) worker_.checks().send_copy(check, owner_);
 }
@@ -238,6 +266,7 @@ void Forwarder::send_parts(Pending* whole, const ForwardRequest& request) {
       }
       is_first = false;
     }
+    if (part->is_write && (any_flags_ & kRouteNoted) != 0) keep_keys(part, request);
     parts[p] = part;
   }
   ClientSession* client = whole->client;

@@ -60,12 +60,15 @@ class Forwarder {
   void describe(Pending* record, const ForwardRequest& request) const;
   void send(Pending* record, const ForwardRequest& request, Verdict verdict);
   void send_parts(Pending* whole, const ForwardRequest& request);
+  void note_keys(const ForwardRequest& request);
+  void keep_keys(Pending* record, const ForwardRequest& request);
   void refuse(Pending* record);
 
   Worker& worker_;
   // Scratch of one judgement, kept to save allocations.
   std::vector<int> positions_;
   std::vector<uint16_t> slots_;  // of each key
+  uint8_t any_flags_ = 0;        // of the routes of slots_
   Side owner_ = Side::kOld;      // of all keys, if they have one
   std::vector<Side> sides_;      // of each key, if they have two
   std::string refusal_;

@@ -40,6 +40,7 @@ struct Pending {
   bool partly_passed = false;        // the front of the reply is with the client already
   bool is_dropped = false;           // too large to collect: its reply is read off
   bool is_watched = false;           // an EXEC that counts on the client's WATCH
+  bool has_keys = false;             // until the reply `bytes` are the keys, see note_buffer.h
   uint32_t skip = 0;                 // replies that come before the one that is meant: of MULTI
   std::vector<uint16_t> more_slots;  // further slots of a command with several keys
   std::string bytes;  // the request while held; the reply while it waits for its turn

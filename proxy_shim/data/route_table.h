@@ -45,6 +45,7 @@ struct RouteTable {
   bool old_writes_stopped =
       false;  // the group's master is in question: retryable error (DESIGN 6.6)
   bool new_writes_stopped = false;
+  bool note_writes = false;  // the old side replicates unfaithfully: see DataPlane::take_notes
 };
 
 }  // namespace sf

@@ -26,6 +26,11 @@ uint8_t flags_of(SlotPhase phase) {
   return kRouteOutside;
 }
 
+bool is_to_be_switched(SlotPhase phase) {
+  return phase == SlotPhase::kOld || phase == SlotPhase::kHold || phase == SlotPhase::kBarrier ||
+         phase == SlotPhase::kPromote;
+}
+
 }  // namespace
 
 Routes::Routes(std::shared_ptr<const RouteTable> table) : table_(std::move(table)) {
@@ -35,6 +40,7 @@ Routes::Routes(std::shared_ptr<const RouteTable> table) : table_(std::move(table
     if (back && (flags & kRouteHoldWrites) != 0) flags |= kRouteNew;
     const bool is_new = (flags & kRouteNew) != 0;
     if (is_new ? table_->new_writes_stopped : table_->old_writes_stopped) flags |= kRouteStopped;
+    if (table_->note_writes && is_to_be_switched(table_->phase[slot])) flags |= kRouteNoted;
     any_write_held_ = any_write_held_ || (flags & kRouteHoldWrites) != 0;
     flags_[slot] = flags;
   }

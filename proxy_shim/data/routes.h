@@ -20,6 +20,7 @@ enum RouteFlag : uint8_t {
   kRouteOutside = 1U << 3,
   kRouteDoubt = 1U << 4,
   kRouteFinal = 1U << 5,
+  kRouteNoted = 1U << 7,    // writes are looked at for the heal list (DESIGN 6.4)
   kRouteStopped = 1U << 6,  // writes refused until the group's master is known (DESIGN 6.6)
 };
 

@@ -31,6 +31,8 @@ Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const
       large_reply_(kFirstReplyEstimate),
       pool_(stats_.inflight),
       holds_(shared.holds),
+      notes_(static_cast<size_t>(share_of(shared.options.noted_keys_max, shared.options)),
+             static_cast<size_t>(share_of(shared.options.noted_bytes_max, shared.options))),
       forwarder_(*this),
       checks_(*this),
       alive_(std::make_shared<Worker*>(this)) {

@@ -19,6 +19,7 @@
 #include "proxy_shim/data/client_session.h"
 #include "proxy_shim/data/forwarder.h"
 #include "proxy_shim/data/hold_queue.h"
+#include "proxy_shim/data/note_buffer.h"
 #include "proxy_shim/data/plane_shared.h"
 #include "proxy_shim/data/read_checks.h"
 #include "proxy_shim/data/routes.h"
@@ -53,6 +54,7 @@ class Worker {
   WriteLedger& ledger() { return ledger_; }
   const std::function<void()>& on_stranger() const { return shared_.on_stranger; }
   HoldQueue& holds() { return holds_; }
+  NoteBuffer& notes() { return notes_; }
   ReadChecks& checks() { return checks_; }
   Forwarder& forwarder() { return forwarder_; }
   Histogram& latency() { return latency_; }
@@ -132,6 +134,7 @@ class Worker {
   PendingPool pool_;
   WriteLedger ledger_;
   HoldQueue holds_;
+  NoteBuffer notes_;
   Forwarder forwarder_;
   ReadChecks checks_;
   Histogram latency_;

@@ -180,19 +180,21 @@ def test_I2b_a_slave_that_was_killed_is_not_trusted():
         assert new.ask("GET", key) == "1"
 
 
-def test_I2b_faults_of_replication_are_found_and_stop_the_cutover_until_accepted():
+def test_I2b_faults_of_replication_are_named_and_only_what_cannot_be_healed_stops_the_cutover():
     with Env() as env:
         old, new, shim = classic(env)
+        shim.write_plan(accept=[])
+        shim.ask("RELOAD")
         old.ask("FAKE", "SET", "ttl_lost", "1")
         old.ask("FAKE", "SET", "append_empty", "1")
-        result = shim.cutover()
-        assert [row[1] for row in result] == ["OLD"], result
-        assert "lose the TTL" in str(result) and "leaves it empty" in str(result), result
-        assert "streams out" not in str(result), result
-        shim.write_plan(accept=["streams", "ttl", "append"])
+        wait_until("refused", lambda: "streams out" in str(shim.cutover()))
+        assert set(shim.states().values()) == {"OLD"}
+        shim.write_plan(accept=["streams"])
         shim.ask("RELOAD")
         result = shim.cutover()
         assert [row[1] for row in result] == ["NEW"], (result, ended(shim))
+        faults = shim.status()["replication_faults"]
+        assert "lose the TTL" in faults and "leaves it empty" in faults, faults
 
 
 def test_I10_kill9_of_the_shim_in_each_step_one_owner():

@@ -198,6 +198,9 @@ std::string FakePika::answer(Connection* connection, const Words& argv) {
     if (!db || *db < 0 || *db >= options_.databases) return error("invalid DB index");
     if (connection != nullptr) connection->db = static_cast<int>(*db);
     reply = ok();
+  } else if (name == "time") {
+    const int64_t ms = loop_->wall_ms();
+    reply = cat("*2\r\n", bulk(std::to_string(ms / 1000)), bulk(std::to_string(ms % 1000 * 1000)));
   } else if (name == "info") {
     reply = info(argv);
   } else if (name == "config") {

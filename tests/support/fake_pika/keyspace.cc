@@ -18,13 +18,13 @@ const std::set<std::string> kKeyNames = {"del",     "unlink",  "exists",  "expir
                                          "flushdb", "keys",    "pexpire", "scan",   "pttl"};
 const std::set<std::string> kHashNames = {"hset", "hmset", "hget", "hdel", "hgetall", "hlen"};
 const std::set<std::string> kSetNames = {"sadd", "srem", "smembers", "scard"};
-const std::set<std::string> kZsetNames = {"zadd", "zrem", "zrange", "zcard"};
+const std::set<std::string> kZsetNames = {"zadd", "zrem", "zrange", "zcard", "zscan"};
 const std::set<std::string> kListNames = {"lpush", "rpush", "lpop", "rpop", "lrange", "llen"};
 const std::set<std::string> kStreamNames = {"xadd", "xlen", "xrange", "xdel"};
 const std::set<std::string> kReads = {
     "get",  "mget", "strlen", "exists",   "ttl",   "type",   "ptype",   "dbsize",
     "keys", "hget", "hlen",   "hgetall",  "scard", "zrange", "zcard",   "lrange",
-    "llen", "xlen", "xrange", "smembers", "scan",  "pttl",   "getrange"};
+    "llen", "xlen", "xrange", "smembers", "scan",  "pttl",   "getrange", "zscan"};
 
 std::string ok() {
   std::string out;
@@ -366,6 +366,15 @@ Keyspace::Outcome Keyspace::fields(const std::string& name, const Words& argv, T
       resp::bulk(out.reply, field);
       if (pairs) resp::bulk(out.reply, content);
     }
+  } else if (name == "zscan") {
+    resp::array(out.reply, 2);
+    resp::bulk(out.reply, "0");
+    resp::array(out.reply, value == nullptr ? 0 : value->fields.size() * 2);
+    if (value == nullptr) return out;
+    for (const auto& [member, score] : value->fields) {
+      resp::bulk(out.reply, member);
+      resp::bulk(out.reply, score);
+    }
   } else if (name == "hdel" || name == "srem" || name == "zrem") {
     out.logs.push_back(lowered(argv));
     int64_t n = 0;
@@ -448,7 +457,10 @@ Keyspace::Outcome Keyspace::streams(const std::string& name, const Words& argv, 
   }
   if (argv.size() != 5) return {error("wrong number of arguments for 'xadd' command"), {}};
   Words log = lowered(argv);
-  if (log[2] == "*") log[2] = cat(now_s * 1000, "-", next_stream_id_++);
+  if (log[2] == "*") log[2] = cat(now_s * 1000, "-", next_stream_id_);
+  // An id of a server's own is above all it holds, those that came by replication too.
+  const auto number = parse_uint64(std::string_view(log[2]).substr(log[2].find('-') + 1));
+  next_stream_id_ = std::max(next_stream_id_, number.value_or(0) + 1);
   values_[kStream][key].fields[log[2]] = log[3] + std::string(1, '\0') + log[4];
   resp::bulk(out.reply, log[2]);
   out.logs.push_back(log);

@@ -75,8 +75,8 @@ void check_version(const PikaPair& pair, const MovePlan& plan, Findings& finding
           "APPEND that makes a key leaves it empty there, streams are left out of a full "
           "copy. Accepted by the plan: ",
           accepted.empty() ? "nothing" : accepted),
-      "the shim tries them before the first cutover and stops at what it finds; name in the plan's "
-      "accept (ttl, append, streams) what no client does");
+      "the shim compares both sides, and heals in the pause what differs; streams that are not written "
+      "while it looks cannot be found: name them in the plan's accept if no client has any");
 }
 
 void check_workers(const PikaPair& pair, Findings& findings) {

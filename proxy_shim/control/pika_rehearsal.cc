@@ -27,6 +27,12 @@ void PikaDriver::forget_rehearsal() {
 
 Status PikaDriver::make_ready(const SlotSet& slots, int64_t timeout_ms) {
   Result<PikaSide> to = look(new_, slots, timeout_ms);
+  if (!to && was_copying_ && to.status().code() == Code::kTimeout) {
+    return Status::timeout(
+        cat(to.status().text(),
+            "; it was copying when it was last heard: a Pika that is told SLAVEOF "
+            "then can be wedged for ever. Kill it, start it and copy anew"));
+  }
   if (!to) return to.status();
   Result<PikaSide> from = look(old_, slots, timeout_ms);
   if (!from) return from.status();

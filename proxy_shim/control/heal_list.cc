@@ -151,6 +151,16 @@ void HealList::set_passed(uint64_t life) {
   save_locked({}, {});
 }
 
+void HealList::expire_pass(const std::string& why) {
+  std::lock_guard guard(mutex_);
+  ++life_;  // a pass under way, too
+  if (!record_.passed) return;
+  record_.passed = false;
+  log_.info(cat("both sides are compared again before a cutover: ", why));
+  store_->audit({{"what", "comparison of both sides void"}, {"why", why}});
+  save_locked({}, {});
+}
+
 void HealList::expect_pair(const std::string& pair) {
   std::lock_guard guard(mutex_);
   if (!open_ || pair == record_.pair) return;

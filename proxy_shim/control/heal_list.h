@@ -40,8 +40,8 @@ class HealList {
   // The last notes were added: what stands on the disk is the whole list.
   Status close();
 
-  // Brings what the workers have noted. When it returns, every note of a write sent before the call is
-  // on the list, whoever brought it.
+  // Brings what the workers have noted. When it returns, every note of a write sent before the call
+  // is on the list, whoever brought it.
   void take_from(DataPlane& plane);
   void add(const KeyNotes& notes);
   void add(const std::vector<ListedKey>& found);
@@ -60,6 +60,8 @@ class HealList {
   uint64_t life() const;
   bool passed() const;
   void set_passed(uint64_t life);
+  // Writes may have gone by unnoted since: both sides are compared again. What is listed stays.
+  void expire_pass(const std::string& why);
   // The processes judged now; other ones than before were not compared.
   void expect_pair(const std::string& pair);
   void set_progress(const std::string& text);  // of the pass, for people

@@ -12,6 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kRound{200};
 constexpr int64_t kWorkUs = 60'000;  // of a round
 constexpr int64_t kAskMs = 2'000;
+constexpr int64_t kLookUs = 1'000'000;
 constexpr int kLooks = 4;  // at a key that differs, one a round, before it is listed
 constexpr size_t kSuspectsMax = 2'000;
 
@@ -38,14 +39,18 @@ void HealPass::stop() {
 
 void HealPass::round() {
   list_->take_from(*plane_);
-  if (list_->passed() || !driver_->lists_keys()) return;
+  if (!driver_->lists_keys()) return;
   std::string why_not;
+  if (list_->passed()) {
+    if (permits_->valid(plan_.slots, &why_not)) (void)strangers_write();
+    return;
+  }
   if (!permits_->valid(plan_.slots, &why_not)) {
     life_ = 0;  // writes may have gone by: from the beginning
     return;
   }
   const SyncState sync = driver_->sync_state(SlotSet::of(plan_.slots.first()), kAskMs);
-  if (!sync.following) return;
+  if (!sync.following || strangers_write()) return;
   list_->expect_pair(driver_->pair());
   if (life_ != list_->life()) begin();
   const int64_t end_us = clock_->mono_us() + kWorkUs;
@@ -59,6 +64,17 @@ void HealPass::round() {
   log_.info(cat("both sides were compared: ", keys_, " keys, ", different_, " on the heal list"));
   list_->set_passed(life_);
   life_ = 0;
+}
+
+// Their keys are not noted. Looked at each second: what comes and goes in between is not seen.
+bool HealPass::strangers_write() {
+  if (clock_->mono_us() < look_due_us_) return false;
+  look_due_us_ = clock_->mono_us() + kLookUs;
+  const Status alone = driver_->check_writers(kAskMs);
+  if (alone.code() != Code::kRefused) return false;
+  life_ = 0;
+  list_->expire_pass(alone.text());
+  return true;
 }
 
 void HealPass::begin() {

@@ -31,6 +31,7 @@ class HealPass {
   bool step();
   void look_again();
   void add_found(const std::vector<HealKey>& keys);
+  bool strangers_write();
 
   const MovePlan& plan_;
   const std::unique_ptr<BackendDriver> driver_;
@@ -50,6 +51,7 @@ class HealPass {
   };
   std::vector<Suspect> suspects_;  // different once: it may be on its way
   std::string last_error_;
+  int64_t look_due_us_ = 0;  // at who is connected to the old side
   RoundThread thread_;
 };
 

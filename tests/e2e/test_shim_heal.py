@@ -223,6 +223,20 @@ def test_I2b_the_list_goes_on_over_a_clean_restart():
         assert new.ask("GET", key) == "2" and 4000 < new.ask("TTL", key) <= 5000
 
 
+def test_I2b_what_is_written_past_the_shim_while_no_permit_is_valid_is_found_by_another_comparison():
+    with Env() as env:
+        old, new, shim = rig(env, ["ttl_lost"])
+        wait_until("compared", lambda: shim.ask("PERMIT", SLOTS) and shim.status()["heal_state"] == "complete", timeout=30)
+        wait_until("permit over", lambda: shim.status()["permit_ms_left"] == 0)
+        key = keys_in(901, 1023, 1, "past")[0]
+        old.ask("SET", key, "1", "EX", "5000")  # by a proxy that was sent back to the old master, say
+        old.ask("INCR", key)
+        wait_until("applied, wrongly", lambda: new.ask("GET", key) == "2" and new.ask("TTL", key) == -1)
+        switch_over(shim)
+        assert new.ask("GET", key) == "2" and 4000 < new.ask("TTL", key) <= 5000
+        assert any(line["what"] == "comparison of both sides void" for line in shim.audit())
+
+
 def test_I2b_an_endless_copy_and_a_wedged_server_are_refusals_that_name_the_fault():
     with Env() as env:
         old, new, shim = rig(env, ["endless_copy", "wedge"], delay=0)

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "proxy_shim/control/heal_pass.h"
 #include "proxy_shim/control/unit_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/proxy_shim/control/fakes.h"
@@ -140,6 +141,10 @@ class HealingDriver : public FakeDriver {
   bool lists_keys() const override { return lists; }
   std::string healable_faults() const override { return faults; }
   std::string pair() const override { return "a b"; }
+  Result<std::vector<HealKey>> next_keys(PassCursor* cursor, int64_t) override {
+    cursor->done = true;
+    return std::vector<HealKey>{};
+  }
   Result<Healing> compare(const SlotSet&, const std::vector<HealKey>& keys, bool,
                           int64_t) override {
     ++compared;
@@ -227,6 +232,45 @@ TEST_CASE("I2b: what differs before the pause or was noted up to the hold is hea
   CHECK(rig.lists.count(901) == 0);
   CHECK(rig.lists.count(902) == 1);
   CHECK(rig.lists.list->report().healed == 1);
+}
+
+TEST_CASE("I2b: while strangers are connected to the old side no comparison counts") {
+  HealRig rig;
+  auto driver = std::make_unique<HealingDriver>();
+  HealingDriver* asked = driver.get();
+  ManualClock clock;
+  HealPass pass(rig.plan, std::move(driver), rig.lists.list.get(), &rig.permits, &rig.plane, &clock,
+                Log());
+  pass.round();
+  CHECK(rig.lists.list->passed());
+  asked->fail("check_writers", Status::refused("a stranger is connected"));
+  clock.advance_ms(1'500);
+  pass.round();
+  CHECK(!rig.lists.list->passed());
+  CHECK(rig.cut().starts_with("OLD"));
+  asked->fail("check_writers", Status::ok());
+  for (int round = 0; round < 3; ++round) {
+    clock.advance_ms(1'500);
+    pass.round();
+  }
+  CHECK(rig.lists.list->passed());
+}
+
+TEST_CASE("I2b: a pass counts no longer when writes may have gone by, what is listed stays") {
+  ListRig rig;
+  rig.note(901, "a");
+  rig.list->expect_pair("x y");
+  const uint64_t under_way = rig.list->life();
+  rig.list->expire_pass("no permit");
+  rig.list->set_passed(under_way);
+  CHECK(!rig.list->passed());
+  rig.list->set_passed(rig.list->life());
+  rig.list->expire_pass("no permit");
+  CHECK(!rig.list->passed());
+  CHECK(rig.count(901) == 1);
+  REQUIRE(rig.list->close().is_ok());
+  rig.begin(false);
+  CHECK(!rig.list->passed());
 }
 
 TEST_CASE("I2b: without a pass no cutover, where keys can be listed or a fault was found") {

@@ -1,6 +1,6 @@
-// Latency at half load: a held rate (tests/support/load) of half of what the first target sustains
-// at pipeline 1, against several targets in alternating rounds, and what each adds to the first
-// one.
+// Latency at half load: a held rate (tests/support/load) of half of what the slowest
+// target sustains at pipeline 1, against several targets in alternating rounds, and what each adds
+// to the first one.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -436,8 +436,10 @@ TEST_CASE("the next unit is prepared while the one before is linked; holds do no
 
 TEST_CASE("units hold at the same time where the plan says so, each with its own epoch") {
   Rig rig(CutUnit::kSlot, 2);
-  Meeting fences(2);
+  // Nothing is prepared while another one holds: both are prepared first.
+  Meeting prepared(2), fences(2);
   rig.driver.on_call = [&](const std::string& name) {
+    if (name == "announce") CHECK(prepared.wait());
     if (name == "fence") CHECK(fences.wait());
   };
   const auto results = rig.cut(rig.plan.slots, 30'000);
@@ -454,10 +456,11 @@ TEST_CASE("an abort ends its unit alone, an interrupt and a stop every one") {
     CAPTURE(how);
     Rig rig(CutUnit::kSlot, 2);
     rig.driver.applied = false;
-    Meeting both(2);
+    Meeting prepared(2), both(2);
     std::promise<void> waiting;
     std::atomic<bool> told = false;
     rig.driver.on_call = [&](const std::string& name) {
+      if (name == "announce") CHECK(prepared.wait());
       if (name == "fence") CHECK(both.wait());
       if (name == "wait_applied" && !told.exchange(true)) waiting.set_value();
     };

@@ -9,24 +9,12 @@ import redis
 
 sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
-from ferry_env import Env, connect, free_port, program, wait_until  # noqa: E402
-from shim_env import Permit, Shim, keys_in  # noqa: E402
+from ferry_env import Env, connect, wait_until  # noqa: E402
+from shim_env import Permit, Shim, keys_in, link_up, pika  # noqa: E402
 
 SLOTS = "901-1023"
 SWITCHES = ["ttl_lost", "append_empty", "no_streams_in_copy", "ack_before_apply", "late_apply", "queue_lost_on_kill",
             "lag_by_sent", "wedge", "endless_copy"]
-
-
-def pika(env, name, *extra):
-    port = free_port()
-    proc = env.add(name, [program("fake-pika"), "--port", str(port), *extra], "ready on")
-    proc.port, proc.address = port, "127.0.0.1:%d" % port
-    proc.ask = lambda *words: connect(port, decode_responses=True).execute_command(*words)
-    return proc
-
-
-def link_up(proc):
-    return proc.ask("INFO", "replication").get("master_link_status") == "up"
 
 
 def rig(env, switches, accept=("streams",), delay=15):

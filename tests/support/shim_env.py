@@ -31,6 +31,19 @@ def keys_in(first, last, count, prefix="k"):
     return out
 
 
+def pika(env, name, *extra):
+    """A fake Pika, started; `ask` asks it."""
+    port = free_port()
+    proc = env.add(name, [program("fake-pika"), "--port", str(port), *extra], "ready on")
+    proc.port, proc.address = port, "127.0.0.1:%d" % port
+    proc.ask = lambda *words: connect(port, decode_responses=True).execute_command(*words)
+    return proc
+
+
+def link_up(proc):
+    return proc.ask("INFO", "replication").get("master_link_status") == "up"
+
+
 class Shim:
     """slotferry-shim of one plan. `slots` move from `old` to `new`."""
 

@@ -23,24 +23,6 @@ using fake_pika::Words;
 
 constexpr int64_t kMs = 5'000;
 
-class PikaNotes : public DriverNotes {
- public:
-  std::map<std::string, std::string> values;
-  std::optional<std::string> note(const std::string& key) const override {
-    const auto found = values.find(key);
-    if (found == values.end()) return std::nullopt;
-    return found->second;
-  }
-  Status put_note(const std::string& key, const std::string& value) override {
-    values[key] = value;
-    return Status::ok();
-  }
-  Status drop_note(const std::string& key) override {
-    values.erase(key);
-    return Status::ok();
-  }
-};
-
 inline bool eventually(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (std::chrono::steady_clock::now() < end) {
@@ -111,7 +93,7 @@ struct PikaRig {
     return *end;
   }
   FakePika from, to;
-  PikaNotes notes;
+  MemoryNotes notes;
   SystemClock clock;
   MovePlan plan;
   SlotSet slots;

@@ -12,24 +12,6 @@ namespace {
 
 constexpr int64_t kMs = 2'000;
 
-class MemoryNotes : public DriverNotes {
- public:
-  std::map<std::string, std::string> values;
-  std::optional<std::string> note(const std::string& key) const override {
-    const auto found = values.find(key);
-    if (found == values.end()) return std::nullopt;
-    return found->second;
-  }
-  Status put_note(const std::string& key, const std::string& value) override {
-    values[key] = value;
-    return Status::ok();
-  }
-  Status drop_note(const std::string& key) override {
-    values.erase(key);
-    return Status::ok();
-  }
-};
-
 // Just enough of a Redis: INFO replication from fields, CONFIG, CLIENT LIST.
 struct FakeRedis {
   FakeRedis() {

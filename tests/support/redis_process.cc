@@ -9,24 +9,16 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "tests/support/loopback.h"
 
 namespace sf {
 
 namespace {
 
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
 bool answers_ping(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(port);
-  bool ok = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-            ::send(fd, "PING\r\n", 6, MSG_NOSIGNAL) == 6;
+  const int fd = connect_loopback(port);
+  if (fd < 0) return false;
+  bool ok = ::send(fd, "PING\r\n", 6, MSG_NOSIGNAL) == 6;
   pollfd p{fd, POLLIN, 0};
   char byte = 0;
   ok = ok && ::poll(&p, 1, 1000) == 1 && ::recv(fd, &byte, 1, 0) == 1 && byte == '+';

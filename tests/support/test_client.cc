@@ -1,7 +1,5 @@
 #include "tests/support/test_client.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
+#include "tests/support/loopback.h"
 
 namespace sf {
 
@@ -18,15 +17,8 @@ namespace {
 constexpr int kWaitMs = 10'000;
 }
 
-TestClient::TestClient(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+TestClient::TestClient(int port) : fd_(connect_loopback(port)) {
   SF_CHECK(fd_ >= 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  SF_CHECK(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  const int on = 1;
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 TestClient::~TestClient() {

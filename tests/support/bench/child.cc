@@ -1,8 +1,6 @@
 #include "tests/support/bench/child.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/strings.h"
+#include "tests/support/loopback.h"
 
 namespace sf::bench {
 namespace {
@@ -26,22 +25,6 @@ std::vector<char*> c_arguments(const std::vector<std::string>& argv) {
   for (const std::string& word : argv) out.push_back(const_cast<char*>(word.c_str()));
   out.push_back(nullptr);
   return out;
-}
-
-int connect_to(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    ::close(fd);
-    return -1;
-  }
-  const timeval patience{5, 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  return fd;
 }
 
 // Waits for the child's end for at most `ms`.
@@ -159,8 +142,10 @@ Result<std::string> output_of(const std::vector<std::string>& argv) {
 }
 
 Result<std::string> ask(int port, const std::string& command) {
-  const int fd = connect_to(port);
+  const int fd = connect_loopback(port);
   if (fd < 0) return Status::unavailable(cat("nothing listens on port ", port));
+  const timeval patience{5, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   const auto words = split(command, ' ');
   std::string line = cat("*", words.size(), "\r\n");
   for (const std::string_view word : words) line += cat("$", word.size(), "\r\n", word, "\r\n");

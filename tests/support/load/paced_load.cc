@@ -1,9 +1,6 @@
 #include "tests/support/load/paced_load.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +17,7 @@
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "common/resp/reply_parser.h"
+#include "tests/support/loopback.h"
 
 namespace sf::load {
 namespace {
@@ -28,23 +26,6 @@ constexpr size_t kBatchesMax = 64;  // unanswered on one connection
 constexpr size_t kTextsMax = 5;
 constexpr int64_t kLastAnswersUs = 10'000'000;
 constexpr uint64_t kControl = UINT64_MAX;
-
-int connect_to(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    ::close(fd);
-    return -1;
-  }
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
-  return fd;
-}
 
 struct Window {
   PacedWindow facts;
@@ -133,8 +114,9 @@ std::vector<std::string> PacedLoad::requests_of(const std::vector<std::string>& 
 }
 
 Status PacedLoad::open(Connection& c) {
-  c.fd = connect_to(c.port);
+  c.fd = connect_loopback(c.port);
   if (c.fd < 0) return Status::unavailable(cat("nothing listens on port ", c.port));
+  ::fcntl(c.fd, F_SETFL, O_NONBLOCK);
   c.wants_out = false;
   epoll_event event{};
   event.events = EPOLLIN;

@@ -32,6 +32,9 @@ std::vector<SettingSpec> specs() {
       {"init", "no", "first start for this plan: no record is there yet", Kind::kFlag, 0, 0},
       {"adopt", "no", "the plan file was changed on purpose: addresses, passwords, more slots",
        Kind::kFlag, 0, 0},
+      {"adopt-lose", "no",
+       "as adopt, and what a former master has and its successor has not is given up", Kind::kFlag,
+       0, 0},
       {"log", "", "log file; standard error by default", Kind::kText, 0, 0},
       {"log-level", "info", "debug, info, warning or error", Kind::kText, 0, 0},
       {"backend-timeout", "10000", "milliseconds a server has for an answer", Kind::kInteger, 1,
@@ -89,7 +92,8 @@ ShimOptions options_of(const Settings& settings, const MovePlan& plan) {
   out.dir = settings.text("dir");
   out.plan_file = settings.text("plan");
   out.init = settings.flag("init");
-  out.adopt = settings.flag("adopt");
+  out.adopt_lose = settings.flag("adopt-lose");
+  out.adopt = settings.flag("adopt") || out.adopt_lose;
   out.backend_wait_ms = settings.integer("backend-wait");
   out.drain_ms = settings.integer("drain");
   return out;

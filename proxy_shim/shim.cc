@@ -112,6 +112,7 @@ Status Shim::start() {
   options_.data.rules = rules_of(*plan);
   if (status) plane_ = make_data_plane(options_.data, log_.tagged("data"));
   if (status) status = reach_servers(*plan);
+  if (status && options_.adopt) status = adopt(*plan);
   if (status) status = control_->settle();
   if (status) status = serve();
   return status;
@@ -218,20 +219,52 @@ Status Shim::check_successors(MoveControl& before, const MovePlan& plan, bool ma
     if (was.master == is.master || slots.empty()) continue;
     const Status still = before.hold_still(side);
     if (!still && still.code() != Code::kTimeout) return still;  // a hung master keeps its writes
-    const Succession found =
-        compare_successor(was.kind, was, is, slots, "slotferry-shim-succession", kCompareMs);
-    if (found.text.empty()) continue;
-    store_->audit(
-        {{"what", "successor compared"}, {"side", side_name(side)}, {"text", found.text}});
-    log_.warning(found.text);
-    *said += cat("; ", found.text);
-    if (found.verdict == Succession::Verdict::kGone || may_lose) continue;
-    return Status::refused(
-        cat(found.text, ". Make ", was.master.text(),
-            " the group's first server again, which loses nothing (docs/RUNBOOK.md, planned "
-            "promote), or give it up: SHIM RELOAD LOSE"));
+    Status status = check_successor(side, was, is, slots, may_lose, "SHIM RELOAD LOSE", said);
+    if (!status) return status;
   }
   return Status::ok();
+}
+
+Status Shim::check_successor(PairSide side, const PlanSide& was, const PlanSide& is,
+                             const SlotSet& slots, bool may_lose, const char* word,
+                             std::string* said) {
+  const Succession found =
+      compare_successor(was.kind, was, is, slots, "slotferry-shim-succession", kCompareMs);
+  if (found.text.empty()) return Status::ok();
+  store_->audit({{"what", "successor compared"}, {"side", side_name(side)}, {"text", found.text}});
+  log_.warning(found.text);
+  *said += cat("; ", found.text);
+  if (found.verdict == Succession::Verdict::kGone || may_lose) return Status::ok();
+  return Status::refused(cat(found.text, ". Make ", was.master.text(),
+                             " the group's first server again, which loses nothing "
+                             "(docs/RUNBOOK.md, planned promote), or give it up: ",
+                             word));
+}
+
+Status Shim::adopt(const MovePlan& plan) {
+  const StateStore::Masters before = store_->masters();
+  SlotSet owned[2] = {plan.stay, SlotSet()};
+  for (const auto& [slot, record] : store_->records()) {
+    owned[record.phase != SlotPhase::kOld].add(slot);
+  }
+  std::string said;  // is in the log
+  for (const PairSide side : {PairSide::kOld, PairSide::kNew}) {
+    const bool is_new = side == PairSide::kNew;
+    const PlanSide& is = is_new ? plan.new_side : plan.old_side;
+    const std::string& address = is_new ? before.new_side : before.old_side;
+    const SlotSet& slots = owned[is_new];
+    if (address == is.master.text() || slots.empty()) continue;
+    const std::optional<HostPort> master = parse_host_port(address);
+    if (!master) return Status::corrupt(cat("the record names no former master: ", address));
+    // Its password is not kept: a group has one, and another one is told as an answer that settles
+    // nothing.
+    PlanSide was = is;
+    was.master = *master;
+    Status status = check_successor(side, was, is, slots, options_.adopt_lose,
+                                    "start with --adopt-lose", &said);
+    if (!status) return status;
+  }
+  return store_->adopt_plan(plan);
 }
 
 Result<std::string> Shim::take_over(const std::string& from, bool may_lose) {

@@ -29,6 +29,8 @@ struct ShimOptions {
   std::string plan_file;
   bool init = false;
   bool adopt = false;  // the plan file may have changed since the last start
+  bool adopt_lose =
+      false;  // ... and what a former master has and its successor has not is given up
   int64_t backend_wait_ms =
       5'000;                 // how long a start waits for servers that are down; not with init
   int64_t drain_ms = 5'000;  // of a stop: for answers in flight
@@ -58,10 +60,16 @@ class Shim : public PlanReloader {
   Status reach_servers(const MovePlan& plan);
   Status serve();
   Result<std::string> take_over(const std::string& from, bool may_lose);
+  // Takes the plan over where the record is of another one. Before anything is settled or served.
+  Status adopt(const MovePlan& plan);
   // Has every master that `plan` names in another's place all that the other had? Else refused,
   // unless `may_lose`; `said` gets what is to be told. Writes of `before` stand still.
   Status check_successors(MoveControl& before, const MovePlan& plan, bool may_lose,
                           std::string* said);
+  // The same of one side, whose writes stand still and whose slots are `slots`. `word`: how what is
+  // missing is given up.
+  Status check_successor(PairSide side, const PlanSide& was, const PlanSide& is,
+                         const SlotSet& slots, bool may_lose, const char* word, std::string* said);
   ControlPorts control_ports();
   std::shared_ptr<MoveControl> control() const;
   void set_control(std::shared_ptr<MoveControl> control);

@@ -157,11 +157,7 @@ Result<std::unique_ptr<StateStore>> StateStore::open(const std::string& dir, con
   } else {
     status = from_rocks(found, dir);
   }
-  if (status && adopt && !init) {
-    status = store->load_records();
-    if (status) status = store->adopt_locked(plan);
-  }
-  if (status) status = store->load(plan);
+  if (status) status = store->load(plan, adopt && !init);
   if (status) status = store->open_audit_file();
   if (!status) return status;
   return store;
@@ -195,7 +191,7 @@ Status StateStore::first_start(const MovePlan& plan) {
   return from_rocks(db_->Write(synced, &batch), dir_);
 }
 
-Status StateStore::check_plan(const MovePlan& plan, const Json& stored) const {
+Status StateStore::check_plan(const MovePlan& plan, const Json& stored, bool adopt) const {
   if (!stored.is_object() || stored.value("format", 0) != kFormat) {
     return Status::corrupt(cat(dir_, " was written by another version of the shim"));
   }
@@ -204,6 +200,7 @@ Status StateStore::check_plan(const MovePlan& plan, const Json& stored) const {
     return Status::refused(cat(dir_, " belongs to plan ", id, ", not to ", plan.id,
                                ": give --plan the file of that plan, or --dir another folder"));
   }
+  if (adopt) return Status::ok();
   const std::pair<const char*, std::string> parts[] = {{"slots", plan.slots.text()},
                                                        {"stay", plan.stay.text()},
                                                        {"old", plan.old_side.master.text()},
@@ -220,13 +217,16 @@ Status StateStore::check_plan(const MovePlan& plan, const Json& stored) const {
   return Status::ok();
 }
 
-Status StateStore::load(const MovePlan& plan) {
+Status StateStore::load(const MovePlan& plan, bool adopt) {
   std::string text;
   rocksdb::Status found = db_->Get(rocksdb::ReadOptions(), "m", &text);
   if (!found.ok()) return from_rocks(found, dir_);
   try {
-    Status status = check_plan(plan, Json::parse(text, nullptr, false));
+    const Json stored = Json::parse(text, nullptr, false);
+    Status status = check_plan(plan, stored, adopt);
     if (status) status = load_records();
+    if (status) masters_ = {stored.value("old", ""), stored.value("new", "")};
+    if (status && adopt) return check_successor(plan);
     if (status && records_.size() != static_cast<size_t>(plan.slots.size())) {
       status = from_rocks(rocksdb::Status::Corruption("records are missing"), dir_);
     }
@@ -341,7 +341,14 @@ Status StateStore::adopt_locked(const MovePlan& plan) {
                                              {"old", plan.old_side.master.text()},
                                              {"new", plan.new_side.master.text()},
                                              {"slots", plan.slots.text()}});
-  return put_records(added, batch, true, line);
+  status = put_records(added, batch, true, line);
+  if (status) masters_ = {plan.old_side.master.text(), plan.new_side.master.text()};
+  return status;
+}
+
+StateStore::Masters StateStore::masters() const {
+  std::lock_guard guard(mutex_);
+  return masters_;
 }
 
 Status StateStore::adopt_plan(const MovePlan& plan) {

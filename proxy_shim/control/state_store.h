@@ -69,7 +69,8 @@ class StateStore : public DriverNotes {
  public:
   // `init`: the first start of this plan; refused if `dir` holds a record already. Without it,
   // refused if there is none, it is another plan's, or it is damaged. `adopt`: the plan may have
-  // changed as adopt_plan() allows. `clock` outlives the store.
+  // changed as adopt_plan() allows, which is to be called before anything else is asked of slots.
+  // `clock` outlives the store.
   static Result<std::unique_ptr<StateStore>> open(const std::string& dir, const MovePlan& plan,
                                                   bool init, const Clock* clock,
                                                   bool adopt = false);
@@ -98,6 +99,11 @@ class StateStore : public DriverNotes {
   // sentence, where the record does not allow it: another plan, slots taken away, slots added to a
   // unit that was switched already. Slots that are new belong to the old side.
   Status adopt_plan(const MovePlan& plan);
+  // Both masters by the record: those of the plan that was last started with or adopted.
+  struct Masters {
+    std::string old_side, new_side;  // host:port
+  };
+  Masters masters() const;
 
   RunLock run_lock() const;
   Result<RunLock> take_lock(const std::string& owner, bool force);  // synced
@@ -127,9 +133,9 @@ class StateStore : public DriverNotes {
   StateStore(std::string dir, const Clock* clock);
   Status open_db(bool create);
   Status first_start(const MovePlan& plan);
-  Status load(const MovePlan& plan);
+  Status load(const MovePlan& plan, bool adopt);
   Status load_records();
-  Status check_plan(const MovePlan& plan, const nlohmann::json& stored) const;
+  Status check_plan(const MovePlan& plan, const nlohmann::json& stored, bool adopt) const;
   // With mutex_ held.
   Status check_successor(const MovePlan& plan) const;
   Status adopt_locked(const MovePlan& plan);
@@ -150,6 +156,7 @@ class StateStore : public DriverNotes {
   uint64_t epoch_ = 0;     // durable
   uint64_t reserved_ = 0;  // handed out
   RunLock lock_;
+  Masters masters_;
   uint64_t next_entry_ = 1;
   std::optional<HealRecord> heal_record_;  // constant after open()
   std::function<void(uint64_t, const std::string&)> on_entry_;

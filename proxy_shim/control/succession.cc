@@ -40,6 +40,12 @@ Succession gone(const Pair& pair, const std::string& why) {
                               pair.successor.address().text(), " is lost, if there was anything")};
 }
 
+// One that answers with an error (another password, loading) is not dead.
+Succession silent(const Pair& pair, const Status& why) {
+  const bool dead = why.code() == Code::kUnavailable || why.code() == Code::kTimeout;
+  return dead ? gone(pair, "does not answer") : unknown(pair, why.text());
+}
+
 // ---- node: every slot's last write, by the successor's own histories
 
 struct NodeFormer {
@@ -73,7 +79,7 @@ Result<NodeFormer> read_node(RespClient& client, const SlotSet& slots, int64_t t
 
 Succession compare_nodes(Pair& pair, const SlotSet& slots) {
   const Result<NodeFormer> former = read_node(pair.former, slots, pair.timeout_ms);
-  if (!former) return gone(pair, "does not answer");
+  if (!former) return silent(pair, former.status());
   if (former->last.empty()) return gone(pair, "is a replica by now");
   Requests questions;
   for (const auto& [slot, last] : former->last) {
@@ -159,7 +165,7 @@ Result<StreamTail> read_stream(const PlanSide& server, const std::string& id, in
 
 Succession compare_redis(Pair& pair) {
   const Result<RedisEnd> former = read_redis(pair.former, pair.timeout_ms);
-  if (!former) return gone(pair, "does not answer");
+  if (!former) return silent(pair, former.status());
   if (!former->is_master) return gone(pair, "is a replica by now");
   const Result<RedisEnd> now = read_redis(pair.successor, pair.timeout_ms);
   if (!now) return unknown(pair, now.status().text());
@@ -214,7 +220,7 @@ Result<PikaEnds> read_pika(RespClient& client, ServerKind kind, const SlotSet& s
 
 Succession compare_pika(Pair& pair, ServerKind kind, const SlotSet& slots) {
   const Result<PikaEnds> former = read_pika(pair.former, kind, slots, pair.timeout_ms);
-  if (!former) return gone(pair, "does not answer");
+  if (!former) return silent(pair, former.status());
   if (!former->is_master) return gone(pair, "is a replica by now");
   const Result<PikaEnds> now = read_pika(pair.successor, kind, slots, pair.timeout_ms);
   if (!now) return unknown(pair, now.status().text());

@@ -77,6 +77,65 @@ def test_the_operator_may_give_it_up(kind):
         assert [line["text"] for line in world.shim.audit() if line["what"] == "successor compared"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_I2_a_start_with_adopt_compares_too(kind):
+    with Env() as env:
+        world = Failover(env, kind)
+        writer = promoted_under_writes(world)
+        writer.stop()
+        world.stop_shim()
+        former, successor = (world.side("old", s.address) for s in (world.gates["old"], world.old_slave))
+        world.shim.write_plan(old=successor)
+        with pytest.raises(AssertionError) as e:
+            world.start_shim("--adopt")
+        for part in ("the former master " + world.gates["old"].address, "has not", "first server again", "--adopt-lose"):
+            assert part in str(e.value), str(e.value)[-600:]
+        # The record is as it was: with the former master as the first again, a plain start serves, and nothing is lost.
+        world.shim.write_plan(old=former)
+        world.api.put("group/promote", 3, world.gates["old"].address)
+        world.start_shim()
+        assert not world.refusal(writer.keys[0], writer.acked[writer.keys[0]])
+        check_values(writer, world.shim.port)
+        # Or the operator gives it up.
+        world.stop_shim()
+        world.promote("old", noticed=False)
+        world.shim.write_plan(old=successor)
+        world.start_shim("--adopt-lose")
+        assert world.shim.status()["old"] == world.old_slave.address
+        assert "has not" in [line["text"] for line in world.shim.audit() if line["what"] == "successor compared"][-1]
+        assert not world.refusal(writer.keys[0])
+        world.stop_shim()
+        world.start_shim()  # and is not asked again
+
+
+@pytest.mark.parametrize("kind", ["node", "redis"])
+def test_I2_a_start_with_adopt_compares_the_new_group_after_the_switch(kind):
+    with Env() as env:
+        world = Failover(env, kind)
+        world.stand("NEW")
+        promoted_under_writes(world, "new").stop()
+        world.stop_shim()
+        world.shim.write_plan(new=world.side("new", world.new_slave.address))
+        with pytest.raises(AssertionError, match="has not"):
+            world.start_shim("--adopt")
+        world.start_shim("--adopt-lose")
+        assert set(world.shim.states(world.cut).values()) == {"NEW"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_planned_promote_with_the_shim_stopped_is_adopted_without_a_word(kind):
+    with Env() as env:
+        world = Failover(env, kind)
+        world.refusal(keys_in(world.first, world.last, 1)[0])
+        world.stop_shim()
+        world.replicated("old")
+        world.promote("old", noticed=False)
+        world.shim.write_plan(old=world.side("old", world.old_slave.address))
+        world.start_shim("--adopt")
+        assert not world.refusal(keys_in(world.first, world.last, 1)[0])
+        assert not [line for line in world.shim.audit() if line["what"] == "successor compared"]
+
+
 @pytest.mark.parametrize("kind", ["node", "redis"])
 def test_I2_the_same_for_the_new_group_after_the_switch(kind):
     with Env() as env:

@@ -392,3 +392,4 @@ def test_a_start_that_misses_a_master_says_what_it_needs(env):
     shim.write_plan(old=side(spare))
     shim.proc.start(("--adopt",))
     assert values(shim.port, keys) == expect
+    assert "does not answer" in [line["text"] for line in shim.audit() if line["what"] == "successor compared"][0]

@@ -199,8 +199,19 @@ TEST_CASE("I10: a changed plan is adopted only as far as the record allows, and 
   CHECK(StateStore::open(dir.path(), plan, false, &clock).status().text().find("--adopt") !=
         std::string::npos);
   {
+    // Opening changes nothing yet: who replaces whom is there to be compared first (ADR 0022).
     auto store = StateStore::open(dir.path(), plan, false, &clock, true);
     REQUIRE_MESSAGE(store.is_ok(), store.status().text());
+    CHECK((*store)->masters().old_side == test_plan().old_side.master.text());
+    CHECK((*store)->records().size() == static_cast<size_t>(before.size()));
+  }
+  CHECK(StateStore::open(dir.path(), test_plan(), false, &clock).is_ok());
+  {
+    auto store = StateStore::open(dir.path(), plan, false, &clock, true);
+    REQUIRE_MESSAGE(store.is_ok(), store.status().text());
+    REQUIRE((*store)->adopt_plan(plan).is_ok());
+    CHECK((*store)->masters().old_side == plan.old_side.master.text());
+    CHECK((*store)->masters().new_side == plan.new_side.master.text());
     CHECK((*store)->record(955).phase == SlotPhase::kOld);
     SlotRecord record;
     record.phase = SlotPhase::kNew;

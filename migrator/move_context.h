@@ -38,6 +38,10 @@ class MoveContext {
   ShimLock lock;
 
   bool is_node() const { return plan.old_side.kind == ServerKind::kNode; }
+  bool is_pika() const { return plan.old_side.kind == ServerKind::kPika; }
+  bool is_pika_sharding() const { return plan.old_side.kind == ServerKind::kPikaSharding; }
+  // Slots are replicated and switched one by one, and after the switch the old one follows the new.
+  bool by_slot() const { return plan.unit == CutUnit::kSlot; }
 
   // Takes the shim's run lock in the name the journal keeps, so that a run killed before gets its
   // lock back and a second run does not. No-op while held.

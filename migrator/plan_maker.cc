@@ -103,8 +103,9 @@ Result<MovePlan> make_plan(const PlanRequest& request) {
   Status status = find_kind(plan.old_side, "old master", "--old-password (or --product-auth)");
   if (status) status = find_kind(plan.new_side, "new master", "--new-password (or --product-auth)");
   if (!status) return status;
-  const bool node = plan.old_side.kind == ServerKind::kNode;  // the others move as a whole
-  plan.unit = node ? CutUnit::kSlot : CutUnit::kPlan;
+  const bool node = plan.old_side.kind == ServerKind::kNode;
+  const bool by_slot = node || plan.old_side.kind == ServerKind::kPikaSharding;
+  plan.unit = by_slot ? CutUnit::kSlot : CutUnit::kPlan;  // the others move as a whole
   plan.handback = node ? HandbackWay::kAssign : HandbackWay::kSlotAction;
   plan.id = request.id.empty() ? default_id(plan) : request.id;
   status = plan.check();

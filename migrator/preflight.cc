@@ -35,7 +35,9 @@ std::vector<Check> run_preflight(const MovePlan& plan, const Clock& clock) {
     check_room(plan, findings);
     check_clocks(plan, clock, findings);
     if (plan.old_side.kind == ServerKind::kRedis) check_redis_settings(plan, findings);
-    if (plan.old_side.kind == ServerKind::kPika) check_pika(plan, findings);
+    const bool sharding = plan.old_side.kind == ServerKind::kPikaSharding;
+    if (sharding) check_pika_slots(plan, findings);
+    if (sharding || plan.old_side.kind == ServerKind::kPika) check_pika(plan, findings);
   }
   check_shim(plan, findings);
   return findings.checks;

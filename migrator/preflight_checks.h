@@ -38,6 +38,9 @@ void check_room(const MovePlan& plan, Findings& findings);
 void check_clocks(const MovePlan& plan, const Clock& clock, Findings& findings);
 void check_redis_settings(const MovePlan& plan, Findings& findings);
 
+// preflight_pika_slots.cc: sharding mode
+void check_pika_slots(const MovePlan& plan, Findings& findings);  // roles and keys of each slot
+
 // preflight_pika.cc
 void check_pika(const MovePlan& plan, Findings& findings);  // the traps of its replication
 

@@ -41,8 +41,9 @@ void check_slotmigrate(PikaPair& pair, Findings& findings) {
 }
 
 // Positions of the two are compared, and records are counted to the byte.
-void check_binlog(PikaPair& pair, Findings& findings) {
-  for (const std::string name : {"binlog-file-size", "databases"}) {
+void check_binlog(PikaPair& pair, bool sharding, Findings& findings) {
+  const std::string second = sharding ? "default-slot-num" : "databases";
+  for (const std::string& name : {std::string("binlog-file-size"), second}) {
     const std::string ours = setting(*pair.peers[0], name);
     const std::string theirs = setting(*pair.peers[1], name);
     if (ours == theirs && !ours.empty()) continue;
@@ -58,7 +59,8 @@ void check_binlog(PikaPair& pair, Findings& findings) {
     }
   }
   findings.ok("binlog", cat("file size ", setting(*pair.peers[0], "binlog-file-size"), ", ",
-                            setting(*pair.peers[0], "databases"), " databases, on both"));
+                            setting(*pair.peers[0], second), sharding ? " slots" : " databases",
+                            ", on both"));
 }
 
 void check_version(const PikaPair& pair, const MovePlan& plan, Findings& findings) {
@@ -75,7 +77,8 @@ void check_version(const PikaPair& pair, const MovePlan& plan, Findings& finding
           "APPEND that makes a key leaves it empty there, streams are left out of a full "
           "copy. Accepted by the plan: ",
           accepted.empty() ? "nothing" : accepted),
-      "the shim compares both sides, and heals in the pause what differs; streams that are not written "
+      "the shim compares both sides, and heals in the pause what differs; streams that are not "
+      "written "
       "while it looks cannot be found: name them in the plan's accept if no client has any");
 }
 
@@ -126,10 +129,12 @@ void check_pika(const MovePlan& plan, Findings& findings) {
     if (!facts) return findings.stop("pika", facts.status());
     pair.facts[at] = std::move(*facts);
   }
+  const bool sharding = plan.old_side.kind == ServerKind::kPikaSharding;
   check_slotmigrate(pair, findings);
-  check_binlog(pair, findings);
+  check_binlog(pair, sharding, findings);
   check_version(pair, plan, findings);
   check_workers(pair, findings);
+  if (sharding) return;  // who follows whom there is of the slots
   check_replicas(pair, findings);
   check_copy(pair, plan, findings);
 }

@@ -4,6 +4,7 @@
 
 #include "common/base/file.h"
 #include "migrator/move_context.h"
+#include "migrator/pika_slots.h"
 #include "migrator/preflight_checks.h"
 #include "migrator/server_facts.h"
 
@@ -17,12 +18,26 @@ const char* side_name(bool old_side) {
   return old_side ? "old-servers" : "new-servers";
 }
 
+std::string slot_replica_fault(const MovePlan& plan, bool old_side, Peer& peer,
+                               const HostPort& master) {
+  const auto rows = read_pika_slots(peer, plan.slots);
+  if (!rows) return rows.status().text();
+  if (!old_side && rows->empty()) return cat(peer.address().text(), " holds none of the slots yet");
+  int fine = 0;
+  for (const auto& [slot, row] : *rows) fine += follows(row, master) && row.link_up() ? 1 : 0;
+  if (fine == plan.slots.size()) return {};
+  return cat(peer.address().text(), " follows with ", fine, " of ", plan.slots.size(), " slots");
+}
+
 // A server that is not the master: it should follow it. "" if it does.
 std::string replica_fault(const MovePlan& plan, bool old_side, const HostPort& server) {
   const HostPort& master = (old_side ? plan.old_side : plan.new_side).master;
   const auto peer = open_peer(plan, old_side, server);
   const auto facts = read_facts(*peer);
   if (!facts) return facts.status().text();
+  if (facts->kind == ServerKind::kPikaSharding) {
+    return slot_replica_fault(plan, old_side, *peer, master);
+  }
   if (follows(*facts, master) && facts->link_up) return {};
   if (!facts->is_slave) return cat(server.text(), " follows nobody");
   return cat(server.text(), " follows ", facts->master ? facts->master->text() : "-", ", link ",
@@ -85,7 +100,7 @@ void check_links(const MovePlan& plan, Findings& findings) {
   // Both ways: the new side copies from the old one, and the old one follows back after the switch.
   const std::pair<bool, const PlanSide*> ways[] = {{false, &plan.old_side}, {true, &plan.new_side}};
   for (const auto& [old_side, towards] : ways) {
-    if (old_side && plan.old_side.kind != ServerKind::kNode) continue;  // nothing follows back
+    if (old_side && plan.unit != CutUnit::kSlot) continue;  // nothing follows back
     const auto peer = open_peer(plan, old_side, (old_side ? plan.old_side : plan.new_side).master);
     const std::string current = config_of(*peer, "masterauth").value_or("");
     if (towards->password.empty() || current == towards->password) {
@@ -101,6 +116,7 @@ void check_links(const MovePlan& plan, Findings& findings) {
 }
 
 void check_new_side_empty(const MovePlan& plan, const CodisTopology& topology, Findings& findings) {
+  if (plan.new_side.kind == ServerKind::kPikaSharding) return;  // check_pika_slots()
   const auto peer = open_peer(plan, false, plan.new_side.master);
   const auto facts = read_facts(*peer);
   if (!facts) return findings.stop("new-empty", facts.status());

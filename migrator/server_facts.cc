@@ -26,7 +26,8 @@ void keep_binlogs(std::string_view text, InfoMap& info) {
   }
 }
 
-// Classic mode replicates as a whole and is walked like Redis.
+// Classic mode replicates as a whole and is walked like Redis; sharding mode slot by slot, with
+// roles that pika_slots.h reads.
 Status read_pika_mode(Peer& peer, ServerFacts& facts) {
   facts.version = get(facts.info, "pika_version");
   const auto mode = read_config(peer, "instance-mode");
@@ -34,9 +35,10 @@ Status read_pika_mode(Peer& peer, ServerFacts& facts) {
   facts.kind = ServerKind::kPika;
   // From 4.0 on there is one mode, and no such setting.
   if (!mode->has_value() || **mode == "classic") return Status::ok();
-  return Status::refused(cat(peer.label(), " is a Pika ", facts.version, " in ", **mode,
-                             " mode; this program walks classic mode by itself, for sharding mode "
-                             "let the slots follow by hand and use the shim's commands"));
+  facts.kind = ServerKind::kPikaSharding;
+  if (**mode == "sharding") return Status::ok();
+  return Status::refused(cat(peer.label(), " is a Pika ", facts.version, " in '", printable(**mode),
+                             "' mode; this program moves groups in classic and sharding mode"));
 }
 
 }  // namespace
@@ -128,6 +130,7 @@ Result<std::set<int>> pika_databases(Peer& peer) {
 
 Result<std::set<int>> databases_of(Peer& peer, ServerKind kind) {
   if (kind == ServerKind::kPika) return pika_databases(peer);
+  if (kind == ServerKind::kPikaSharding) return std::set<int>{0};  // Codis uses its first table
   const auto reply = peer.expect({"INFO", "keyspace"});
   if (!reply) return reply.status();
   std::set<int> databases;

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "migrator/steps_cleanup.h"
+
 #include "migrator/proxy_readback.h"
 #include "migrator/server_facts.h"
 #include "migrator/steps.h"
@@ -215,6 +217,7 @@ Result<std::string> end_reverse(MoveContext& context) {
   Status status = guard_outside(context);
   if (!status) return status;
   if (context.is_node()) return end_node_link(context);
+  if (context.is_pika_sharding()) return guard_pika_slots(context);
   status = guard_redis(context);
   if (!status) return status;
   return std::string("old and new side are masters of their own");
@@ -224,6 +227,7 @@ Result<std::string> delete_copies(MoveContext& context) {
   Status status = guard_outside(context);
   if (!status) return status;
   if (context.is_node()) return delete_node_slots(context);
+  if (context.is_pika_sharding()) return delete_pika_slots(context, own_step(Step::kDeleteCopies));
   status = guard_redis(context);
   if (!status) return status;
   return delete_redis_keys(context);

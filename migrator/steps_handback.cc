@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "migrator/pika_slots.h"
 #include "migrator/proxy_readback.h"
 #include "migrator/server_facts.h"
 #include "migrator/steps.h"
@@ -31,10 +32,24 @@ Status check_target_group(MoveContext& context) {
   return Status::ok();
 }
 
+Status check_pika_replica(MoveContext& context, Peer& peer) {
+  const auto rows = need_pika_slots(peer, context.plan.slots);
+  if (!rows) return rows.status();
+  for (const auto& [slot, row] : *rows) {
+    if (follows(row, context.plan.new_side.master) && row.link_up()) continue;
+    return Status::unavailable(cat("slot ", slot, " of ", peer.label(), " is not in sync with ",
+                                   context.plan.new_side.master.text(), " (",
+                                   row.is_slave ? row.state : "master",
+                                   "); mend it or take the server out of the group"));
+  }
+  return Status::ok();
+}
+
 // A replica of the new group may be read by proxies right after hand-back, so it must have the
 // slots.
 Status check_replica(MoveContext& context, const HostPort& server) {
   const auto peer = open_peer(context.plan, false, server);
+  if (context.is_pika_sharding()) return check_pika_replica(context, *peer);
   const auto facts = read_facts(*peer);
   if (!facts) return facts.status();
   if (!follows(*facts, context.plan.new_side.master) || !facts->link_up) {
@@ -131,7 +146,7 @@ Result<std::string> gate_new_group(MoveContext& context) {
   if (!rows) return rows.status();
   const Status group = check_target_group(context);
   if (!group) return group;
-  if (context.plan.new_side.kind == ServerKind::kPika) {
+  if (context.is_pika() || context.is_pika_sharding()) {
     const auto attached = attach_replicas(context, Step::kGate);
     if (!attached) return attached.status();
     const Status linked = wait_for_replicas(context);

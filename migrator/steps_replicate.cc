@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "migrator/pika_slots.h"
 #include "migrator/server_facts.h"
 #include "migrator/steps.h"
 
@@ -113,6 +114,32 @@ Result<SlotSet> settled_node_slots(MoveContext& context, const SlotSet& slots) {
   return settled;
 }
 
+// What is queued for applying is not seen; the shim tries that before each attempt.
+Result<SlotSet> settled_pika_slots(MoveContext& context, const SlotSet& slots) {
+  const auto from = need_pika_slots(*context.old_master, slots);
+  if (!from) return from.status();
+  const auto to = need_pika_slots(*context.new_master, slots);
+  if (!to) return to.status();
+  SlotSet settled;
+  for (const auto& [slot, theirs] : *to) {
+    if (!follows(theirs, context.plan.old_side.master)) {
+      return Status::refused(cat("slot ", slot, " of ", context.new_master->label(),
+                                 " does not follow ", context.plan.old_side.master.text(),
+                                 " any more; abort and begin anew"));
+    }
+    if (theirs.state == "kError") {
+      return Status::refused(cat("slot ", slot, " of ", context.new_master->label(),
+                                 " cannot follow (kError): PKCLUSTER SLOTSSLAVEOF NO ONE ", slot,
+                                 " and PKCLUSTER DELSLOTS ", slot,
+                                 " there, abort and begin anew; it is copied again"));
+    }
+    const PikaSlotRow& ours = from->at(slot);
+    const bool close = theirs.file == ours.file && ours.offset - theirs.offset <= kSettledLagBytes;
+    if (theirs.link_up() && close) settled.add(slot);
+  }
+  return settled;
+}
+
 Result<SlotSet> settled_redis_slots(MoveContext& context, const SlotSet& slots) {
   const auto from = read_facts(*context.old_master);
   if (!from) return from.status();
@@ -178,8 +205,8 @@ std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* don
     *done = std::min(keys_in(*to, slots), *total);
     return node_copy_text(context, bytes);
   }
-  // Pika's DBSIZE is what somebody last counted.
-  if (context.plan.old_side.kind == ServerKind::kPika) return {};
+  // Pika's DBSIZE and SLOTSINFO are what somebody last counted.
+  if (context.is_pika() || context.is_pika_sharding()) return {};
   const auto from = context.old_master->call({"DBSIZE"});
   const auto to = read_facts(*context.new_master);
   if (!from || !to) return {};
@@ -194,17 +221,32 @@ std::string copied_text(MoveContext& context, const SlotSet& slots, int64_t* don
 
 }  // namespace
 
+namespace {
+
+Result<std::string> follow_pika(MoveContext& context, Step step, Peer& server, const PlanSide& side,
+                                const SlotSet& slots) {
+  const std::string name(step_text(step));
+  return follow_pika_slots(context, name, server, side.master, slots, [&] {
+    return set_master_password(context, name, server, side.password);
+  });
+}
+
+}  // namespace
+
 Result<std::string> follow(MoveContext& context) {
   const auto slots = unswitched(context);
   if (!slots) return slots.status();
   if (slots->empty()) return std::string("every slot is switched already");
   if (context.is_node()) return follow_slots(context, *slots);
+  if (context.is_pika_sharding()) {
+    return follow_pika(context, Step::kFollow, *context.new_master, context.plan.old_side, *slots);
+  }
   return follow_whole(context, step_text(Step::kFollow), *context.new_master,
                       context.plan.old_side.master, context.plan.old_side.password);
 }
 
 Result<std::string> follow_replicas(MoveContext& context) {
-  if (context.plan.new_side.kind == ServerKind::kPika) {
+  if (context.is_pika() || context.is_pika_sharding()) {
     return std::string("after the switch: a Pika with slaves could not be taken back");
   }
   return attach_replicas(context, Step::kFollowReplicas);
@@ -216,7 +258,10 @@ Result<std::string> attach_replicas(MoveContext& context, Step step) {
   for (const HostPort& server : side.servers) {
     if (server == side.master) continue;
     const auto peer = open_peer(context.plan, false, server);
-    const auto result = follow_whole(context, step_text(step), *peer, side.master, side.password);
+    const auto result =
+        context.is_pika_sharding()
+            ? follow_pika(context, step, *peer, side, context.plan.slots)
+            : follow_whole(context, step_text(step), *peer, side.master, side.password);
     if (!result) return result.status();
     ++replicas;
   }
@@ -224,6 +269,7 @@ Result<std::string> attach_replicas(MoveContext& context, Step step) {
 }
 
 Result<SlotSet> settled_slots(MoveContext& context, const SlotSet& slots) {
+  if (context.is_pika_sharding()) return settled_pika_slots(context, slots);
   return context.is_node() ? settled_node_slots(context, slots)
                            : settled_redis_slots(context, slots);
 }

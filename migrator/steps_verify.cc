@@ -1,5 +1,6 @@
 #include <set>
 
+#include "migrator/pika_slots.h"
 #include "migrator/server_facts.h"
 #include "migrator/steps.h"
 #include "migrator/verifier.h"
@@ -23,20 +24,45 @@ Result<SlotSet> switched_slots(MoveContext& context) {
   return switched;
 }
 
+// Why the follower's slots cannot be compared yet; "" if they can.
+Result<std::string> node_link_fault(Peer& follower, const SlotSet& slots) {
+  const auto positions = read_positions(follower, slots);
+  if (!positions) return positions.status();
+  std::string text;
+  for (const auto& [slot, position] : *positions) {
+    if (position.is_slave && position.link == "up") continue;
+    text =
+        cat("slot ", slot, " on ", follower.label(), " is ", position.is_slave ? "slave" : "master",
+            ", link ", position.link, ", so it cannot be compared");
+  }
+  return text;
+}
+
+Result<std::string> pika_link_fault(Peer& follower, const SlotSet& slots, const HostPort& leader) {
+  const auto rows = need_pika_slots(follower, slots);
+  if (!rows) return rows.status();
+  std::string text;
+  for (const auto& [slot, row] : *rows) {
+    if (follows(row, leader) && row.link_up()) continue;
+    text = cat(
+        "slot ", slot, " on ", follower.label(), " is ",
+        row.is_slave ? cat("slave of ", row.master.text(), ", ", row.state) : std::string("master"),
+        ", so it cannot be compared; it must follow ", leader.text(),
+        " (PKCLUSTER SLOTSSLAVEOF, without force)");
+  }
+  return text;
+}
+
 // The follower must be attached, or what differs is only what it has not received.
 Status wait_link(MoveContext& context, const SlotSet& slots, bool new_leads) {
   Peer& follower = new_leads ? *context.old_master : *context.new_master;
+  const HostPort& leader = (new_leads ? context.plan.new_side : context.plan.old_side).master;
   std::string text;
   for (int poll = 0; poll < kLinkPolls; ++poll) {
-    const auto positions = read_positions(follower, slots);
-    if (!positions) return positions.status();
-    text.clear();
-    for (const auto& [slot, position] : *positions) {
-      if (position.is_slave && position.link == "up") continue;
-      text = cat("slot ", slot, " on ", follower.label(), " is ",
-                 position.is_slave ? "slave" : "master", ", link ", position.link,
-                 ", so it cannot be compared");
-    }
+    const auto fault = context.is_node() ? node_link_fault(follower, slots)
+                                         : pika_link_fault(follower, slots, leader);
+    if (!fault) return fault.status();
+    text = *fault;
     if (text.empty()) return Status::ok();
     const Status waited = context.wait_ms(kLinkPollMs);
     if (!waited) return waited;
@@ -65,7 +91,7 @@ Result<VerifyResult> verify_database(MoveContext& context, const SlotSet& slots,
   const auto new_peer = open_peer(context.plan, false, context.plan.new_side.master, greetings);
   VerifyOptions options;
   options.slots = slots;
-  options.by_slot = context.is_node();
+  options.by_slot = context.by_slot();
   int64_t total = slots.size();
   if (!options.by_slot) {
     const auto size = context.old_master->expect({"DBSIZE"});
@@ -84,7 +110,7 @@ Result<VerifyResult> verify_database(MoveContext& context, const SlotSet& slots,
 Result<VerifyResult> verify_slots(MoveContext& context, const SlotSet& slots, bool new_leads) {
   VerifyResult sum;
   if (slots.empty()) return sum;
-  if (context.is_node()) {
+  if (context.by_slot()) {
     const Status linked = wait_link(context, slots, new_leads);
     if (!linked) return linked;
   }
@@ -115,11 +141,10 @@ Result<std::string> verify_sides(MoveContext& context) {
   on_old.remove(*switched);
   // Redis and classic Pika have no link back: once switched, what the old side lacks may simply be
   // new.
-  if (!context.is_node() && !switched->empty()) {
+  if (!context.by_slot() && !switched->empty()) {
     return Status::refused(
         "the slots are switched already and these servers keep no link back, so there is nothing "
-        "to "
-        "compare with");
+        "to compare with");
   }
   auto result = verify_slots(context, on_old, false);
   if (!result) return result.status();

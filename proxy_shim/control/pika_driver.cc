@@ -13,6 +13,7 @@ using Requests = std::vector<std::vector<std::string>>;
 
 // Pika says nothing when a key becomes readable; asking again is all there is.
 constexpr std::chrono::microseconds kPollGap{500};
+constexpr std::string_view kNoSlot = "Partition not found";
 
 std::string ends_text(const std::map<std::string, BinlogOffset>& ends) {
   std::string out;
@@ -273,12 +274,18 @@ Result<std::map<int, uint64_t>> PikaDriver::markers(const SlotSet& slots, int64_
   for (size_t i = 0; i < tags.size(); ++i) {
     if (i == 0 || tags[i] != tags[i - 1]) requests.push_back({"GET", marker_key(tags[i])});
   }
-  Result<std::vector<Reply>> replies = new_.ask_all(requests, timeout_ms);
+  Result<std::vector<Reply>> replies = new_.call_all(requests, timeout_ms);
   if (!replies) return replies.status();
   std::vector<uint64_t> epochs;
   for (size_t i = 0; i < replies->size(); ++i) {
     const Reply& reply = (*replies)[i];
-    if (reply.type == Reply::Type::kNil) {
+    // A slot that is not there (sharding mode) carries no marker, and survey() knows no master of
+    // it.
+    const bool absent = reply.is_error() && reply.text.find(kNoSlot) != std::string::npos;
+    if (reply.is_error() && !absent) {
+      return Status::refused(cat(new_.address().text(), " answers GET with ", reply.text));
+    }
+    if (absent || reply.type == Reply::Type::kNil) {
       epochs.push_back(0);
       continue;
     }

@@ -18,7 +18,8 @@ Status PikaShardingDriver::check_mode(RespClient& client, int64_t timeout_ms) {
 
 Result<PikaShardingDriver::Sides> PikaShardingDriver::look_at_each(RespClient& client,
                                                                    const SlotSet& slots,
-                                                                   int64_t timeout_ms) {
+                                                                   int64_t timeout_ms,
+                                                                   bool absent_ok) {
   Result<std::vector<Reply>> texts =
       client.ask_all({{"INFO", "server"}, {"PKCLUSTER", "INFO", "SLOT", slots.text()}}, timeout_ms);
   if (!texts) return texts.status();
@@ -29,6 +30,7 @@ Result<PikaShardingDriver::Sides> PikaShardingDriver::look_at_each(RespClient& c
   Sides out;
   for (int slot : slots.to_vector()) {
     const auto found = said->find(slot);
+    if (found == said->end() && absent_ok) continue;
     if (found == said->end()) {
       return Status::refused(cat(client.address().text(), " holds no slot ", slot,
                                  ": PKCLUSTER ADDSLOTS ", slot, " there first"));
@@ -98,13 +100,14 @@ Status PikaShardingDriver::link_reverse(const CutAttempt& attempt, const ReplPos
 }
 
 Result<Survey> PikaShardingDriver::survey(const SlotSet& slots, int64_t timeout_ms) {
-  Result<Sides> to = look_at_each(new_, slots, timeout_ms);
+  // Before the move's first step the new side may not hold the slots yet: no master there, then.
+  Result<Sides> to = look_at_each(new_, slots, timeout_ms, true);
   if (!to) return to.status();
   Result<Sides> from = look_at_each(old_, slots, timeout_ms);
   if (!from) return from.status();
   Survey out;
   for (const auto& [slot, old_side] : *from) {
-    const PikaSide& new_side = to->at(slot);
+    const PikaSide& new_side = (*to)[slot];
     const bool following = not_following(SlotSet::of(slot), old_side, new_side, timeout_ms).empty();
     out.old_side.emplace(slot, report(old_side, new_side, false, following));
     out.new_side.emplace(slot, report(old_side, new_side, true, following));

@@ -28,7 +28,9 @@ class PikaShardingDriver : public PikaDriver {
 
  private:
   using Sides = std::map<int, PikaSide>;
-  Result<Sides> look_at_each(RespClient& client, const SlotSet& slots, int64_t timeout_ms);
+  // Refused if the server does not hold one of `slots`; those are left out with `absent_ok`.
+  Result<Sides> look_at_each(RespClient& client, const SlotSet& slots, int64_t timeout_ms,
+                             bool absent_ok = false);
 
   CutTraits traits_{.end_fenced = true,
                     .reverse_link = true,

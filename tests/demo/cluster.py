@@ -44,12 +44,13 @@ class Cluster:
 
     def __init__(self, env, kind="node", node_flags=()):
         self.env, self.kind = env, kind
-        make = {"node": lambda name: env.node(name, extra=node_flags), "redis": env.redis, "pika": self._fake_pika}[kind]
+        make = {"node": lambda name: env.node(name, extra=node_flags), "redis": env.redis, "pika": self._fake_pika,
+                "pika-sharding": self._sharded_pika}[kind]
         self.g1 = make("g1-master")
         self.g3, self.g3_slave = make("g3-master"), make("g3-slave")
         self.g4, self.g4_slave = make("g4-master"), make("g4-slave")
         self._replicate(self.g3_slave, self.g3)
-        if kind != "pika":  # a Pika with slaves could not be taken back; its slave comes after the switch
+        if not kind.startswith("pika"):  # a Pika with slaves could not be taken back; its slave comes after the switch
             self._replicate(self.g4_slave, self.g4)
         port = free_port()
         self.dashboard_address = "127.0.0.1:%d" % port
@@ -72,16 +73,27 @@ class Cluster:
             self.api.put("proxy/create", "127.0.0.1:%d" % admin)
         wait_until("proxies route slot 1023", self._routed, 20)
 
-    def _fake_pika(self, name):
+    def _fake_pika(self, name, *flags):
         port = free_port()
-        proc = self.env.add(name, [program("fake-pika"), "--port", str(port)], "ready on")
+        proc = self.env.add(name, [program("fake-pika"), "--port", str(port), *flags], "ready on")
         proc.port, proc.address = port, "127.0.0.1:%d" % port
         return proc
+
+    def _sharded_pika(self, name):
+        """Group 4's servers hold no slot: the run adds them."""
+        held = {"g1": ("--slots", "0-800"), "g3": ("--slots", "801-1023")}.get(name[:2], ())
+        return self._fake_pika(name, "--sharding", "--version", "3.4.0", *held)
 
     def _routed(self):
         return all(connect(port).set("ready{user:1000}", "1") for port in self.proxy_ports)
 
     def _replicate(self, slave, master):
+        if self.kind == "pika-sharding":
+            client = connect(slave.port, decode_responses=True)
+            client.execute_command("PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", master.port, "801-1023", "force")
+            wait_until("%s follows %s" % (slave.name, master.name), lambda: client.execute_command(
+                "PKCLUSTER", "INFO", "SLOT", "801-1023").count("kConnected") == 223, 30)
+            return
         connect(slave.port).execute_command("SLAVEOF", "127.0.0.1", master.port)
         wait_until("%s follows %s" % (slave.name, master.name),
                    lambda: connect(slave.port).info("replication").get("master_link_status") == "up", 30)

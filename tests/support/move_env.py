@@ -42,7 +42,7 @@ class Move:
         self.cluster = Cluster(env, kind)
         self.proxy = connect(self.cluster.proxy_ports[0])
         self.proxy.delete("ready{user:1000}")  # what the cluster tried itself with
-        self.keys = self.load(keys, strings=kind == "pika")
+        self.keys = self.load(keys, strings=kind.startswith("pika"))
         self.shim_port, self.admin_port = free_port(), free_port()
         self.plan = env.path("plan.json")
         made = slotferry("plan", *self.plan_words(slots=slots), "--soak", soak)
@@ -92,10 +92,10 @@ class Move:
     def admin(self, *words):
         return connect(self.admin_port).execute_command("SHIM", *words)
 
-    def shim_states(self):
+    def shim_states(self, slots="901-1023"):
         """state -> number of slots"""
         states = {}
-        for row in self.admin("SLOTS", "901-1023"):
+        for row in self.admin("SLOTS", slots):
             states[row[1].decode().lower()] = states.get(row[1].decode().lower(), 0) + 1
         return states
 

@@ -252,4 +252,15 @@ std::string FakePika::slots_info() const {
   return out;
 }
 
+// Sharding mode lists a slot's keys, and only so: KEYS and SCAN are refused there. (The index of
+// classic mode's slotmigrate is not here.)
+std::string FakePika::slots_scan(const Words& argv) {
+  const auto found = units_.find(static_cast<int>(parse_int64(argv.at(1)).value_or(-1)));
+  if (!options_.sharding || found == units_.end()) return error("no such key");
+  Words scan{"scan"};
+  scan.insert(scan.end(), argv.begin() + 2, argv.end());
+  const auto done = found->second->data().execute(scan, loop_->wall_ms() / 1000, {});
+  return done ? done->reply : error("no such key");
+}
+
 }  // namespace sf::fake_pika

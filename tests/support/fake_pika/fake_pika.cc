@@ -214,6 +214,10 @@ std::string FakePika::answer(Connection* connection, const Words& argv) {
     reply = cluster(argv);
   } else if (name == "slotsinfo") {
     reply = slots_info();
+  } else if (name == "slotsscan") {
+    reply = slots_scan(argv);
+  } else if (options_.sharding && (name == "keys" || name == "scan")) {
+    reply = error("This command is not supported in current configuration");
   } else if (name == "purgelogsto") {
     for (auto& [id, unit] : units_) {
       if (faults_.endless_copy) unit->purged_ = true;

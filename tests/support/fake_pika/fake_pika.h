@@ -76,6 +76,7 @@ class FakePika {
   std::string cluster(const Words& argv);
   std::string cluster_slots_info(const std::string& range) const;
   std::string slots_info() const;
+  std::string slots_scan(const Words& argv);
   std::string fake(const Words& argv);
   std::string sync(Connection* connection, const Words& argv);
   void acked(Connection* connection, const Words& argv);

@@ -83,11 +83,14 @@ TEST_CASE(
                               : std::string(version) == "3.5.3" ? kPika353
                               : std::string(version) == "3.5.5" ? kPika355
                                                                 : kPika40;
-    const auto facts = facts_of(text, "sharding");
+    const auto sharding = facts_of(text, "sharding");
+    REQUIRE(sharding);
+    CHECK(sharding->kind == ServerKind::kPikaSharding);
+    const auto facts = facts_of(text, "cluster");
     REQUIRE_FALSE(facts);
     CHECK(facts.status().code() == Code::kRefused);
     CHECK(facts.status().text().find(cat("Pika ", version)) != std::string::npos);
-    CHECK(facts.status().text().find("sharding mode") != std::string::npos);
+    CHECK(facts.status().text().find("'cluster' mode") != std::string::npos);
     const auto classic = facts_of(text, std::string(version) == "4.0.0" ? "" : "classic");
     REQUIRE(classic);
     CHECK(classic->kind == ServerKind::kPika);

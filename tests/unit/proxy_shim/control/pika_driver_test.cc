@@ -277,6 +277,27 @@ TEST_CASE("I2 pika sharding: a slot's walk, and the old slot follows the new one
   }
 }
 
+TEST_CASE("I3 pika sharding: slots the new side does not hold yet are no master's, and no error") {
+  PikaRig rig(sharding());
+  rig.start();
+  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "903"});
+  REQUIRE(eventually([&] { return rig.to.call({"PKCLUSTER", "DELSLOTS", "903"}) == "+OK\r\n"; }));
+  const SlotSet slots = SlotSet::range(901, 903);
+  const auto survey = rig.driver->survey(slots, kMs);
+  REQUIRE_MESSAGE(survey.is_ok(), survey.status().text());
+  CHECK(survey->new_side.at(903).master == false);
+  CHECK(survey->new_side.at(903).link == SlotReport::Link::kDown);
+  CHECK(survey->new_side.at(902).link == SlotReport::Link::kUp);
+  CHECK(rig.driver->markers(slots, kMs).is_ok());
+  CHECK(rig.driver->sync_state(SlotSet::of(903), kMs).text.find("ADDSLOTS 903") !=
+        std::string::npos);
+  // The old side must hold what it owns.
+  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "902"});
+  REQUIRE(eventually([&] { return rig.from.call({"PKCLUSTER", "DELSLOTS", "902"}) == "+OK\r\n"; }));
+  CHECK(rig.driver->survey(slots, kMs).status().text().find("holds no slot 902") !=
+        std::string::npos);
+}
+
 TEST_CASE("I2b pika: each fault that changes data in silence is found and named") {
   struct Fault {
     const char* fault;  // of the fake

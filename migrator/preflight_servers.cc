@@ -226,6 +226,15 @@ void check_redis_settings(const MovePlan& plan, Findings& findings) {
     findings.ok("memory", cat("policy ", policy, ", maxmemory ",
                               limit == 0 ? "without limit" : human_bytes(limit)));
   }
+  const auto clients = new_master->call({"CLIENT", "LIST"});
+  if (clients && clients->word().find(" name=sentinel-") != std::string::npos) {
+    findings.stop("sentinels",
+                  cat("sentinels watch ", new_master->label(),
+                      ": they would promote another server of its group once it follows"),
+                  "SENTINEL REMOVE its group on each of them until the slots are switched");
+  } else {
+    findings.ok("sentinels", cat("none watches ", new_master->label()));
+  }
   const int64_t backlog =
       parse_int64(config_of(*old_master, "repl-backlog-size").value_or("0")).value_or(0);
   if (backlog < kBacklogAdvised) {

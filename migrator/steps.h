@@ -19,6 +19,8 @@ Result<std::string> run_step(MoveContext& context, Step step);
 Result<std::string> follow(MoveContext& context);
 // The other servers of the new group follow its master; journalled as `step`'s.
 Result<std::string> attach_replicas(MoveContext& context, Step step);
+// Gives the new master of a Redis group its announced address back, if kFollow took it.
+Status show_to_sentinels(MoveContext& context, std::string_view step);
 Result<std::string> follow_replicas(MoveContext& context);
 Result<std::string> wait_copied(MoveContext& context);
 // The slots of `slots` for which the new master has everything but a small lag. Used before a cut

@@ -28,7 +28,8 @@ Result<std::string> abort_move(MoveContext& context) {
   const auto back =
       read_back_until(context, step, expect_slots(attached, plan.old_side.master.text()), groups);
   if (!back) return back.status();
-  status = context.journal.begin_anew("aborted");
+  status = show_to_sentinels(context, step);
+  if (status) status = context.journal.begin_anew("aborted");
   if (!status) return status;
   return cat("slots ", attached.text(), " are served by group ", plan.source_group,
              " as before; the new side keeps its copy and follows on, end that by hand if no "

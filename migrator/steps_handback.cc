@@ -146,6 +146,8 @@ Result<std::string> gate_new_group(MoveContext& context) {
   if (!rows) return rows.status();
   const Status group = check_target_group(context);
   if (!group) return group;
+  const Status shown = show_to_sentinels(context, step_text(Step::kGate));
+  if (!shown) return shown;
   if (context.is_pika() || context.is_pika_sharding()) {
     const auto attached = attach_replicas(context, Step::kGate);
     if (!attached) return attached.status();

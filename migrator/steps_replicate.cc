@@ -9,6 +9,9 @@ namespace {
 
 int64_t pika_lag(const ServerFacts& from, const ServerFacts& to);
 
+constexpr const char* kAnnouncedPort = "replica-announce-port";
+constexpr const char* kNobodysPort = "1";
+
 constexpr uint64_t kSettledLag = 2000;            // log entries of a node
 constexpr int64_t kSettledLagBytes = 256 * 1024;  // of Redis's replication stream
 constexpr int kPollMs = 300;
@@ -92,6 +95,25 @@ Result<std::string> follow_whole(MoveContext& context, std::string_view step, Pe
   }
   if (!status) return status;
   return cat(server.label(), " follows ", master.text());
+}
+
+// A sentinel of the old group takes every replica of its master for one of its own: it might
+// promote the new master, and would make it a replica again after the switch (ADR 0024). What it
+// learns is the address a replica announces.
+Status hide_from_sentinels(MoveContext& context) {
+  Peer& server = *context.new_master;
+  const auto before = read_config(server, kAnnouncedPort);
+  if (!before) return before.status();
+  if (!before->has_value() || **before == kNobodysPort) return Status::ok();
+  const Status kept = context.journal.set_fact(kAnnouncedPort, **before);
+  if (!kept) return kept;
+  const Status hidden = context.effect(
+      step_text(Step::kFollow),
+      cat("CONFIG SET ", kAnnouncedPort, " ", kNobodysPort, " on ", server.label()), [&] {
+        return server.expect({"CONFIG", "SET", kAnnouncedPort, kNobodysPort}).status();
+      });
+  // One that follows already says it anew when it connects again, and goes on where it was.
+  return hidden ? server.expect({"CLIENT", "KILL", "TYPE", "master"}).status() : hidden;
 }
 
 Result<SlotSet> settled_node_slots(MoveContext& context, const SlotSet& slots) {
@@ -241,6 +263,10 @@ Result<std::string> follow(MoveContext& context) {
   if (context.is_pika_sharding()) {
     return follow_pika(context, Step::kFollow, *context.new_master, context.plan.old_side, *slots);
   }
+  if (context.plan.new_side.kind == ServerKind::kRedis) {
+    const Status hidden = hide_from_sentinels(context);
+    if (!hidden) return hidden;
+  }
   return follow_whole(context, step_text(Step::kFollow), *context.new_master,
                       context.plan.old_side.master, context.plan.old_side.password);
 }
@@ -250,6 +276,23 @@ Result<std::string> follow_replicas(MoveContext& context) {
     return std::string("after the switch: a Pika with slaves could not be taken back");
   }
   return attach_replicas(context, Step::kFollowReplicas);
+}
+
+Status show_to_sentinels(MoveContext& context, std::string_view step) {
+  const auto before = context.journal.fact(kAnnouncedPort);
+  if (!before || before->empty()) return Status::ok();
+  Peer& server = *context.new_master;
+  const Status shown = context.effect(
+      step, cat("CONFIG SET ", kAnnouncedPort, " ", *before, " on ", server.label()), [&] {
+        const Status set = server.expect({"CONFIG", "SET", kAnnouncedPort, *before}).status();
+        const auto facts = read_facts(server);
+        if (!set || !facts) return set ? facts.status() : set;
+        // Its file was written when it left replication, with the other port in it.
+        const auto file = facts->info.find("config_file");
+        const bool has_file = file != facts->info.end() && !file->second.empty();
+        return has_file ? server.expect({"CONFIG", "REWRITE"}).status() : set;
+      });
+  return shown ? context.journal.set_fact(kAnnouncedPort, "") : shown;
 }
 
 Result<std::string> attach_replicas(MoveContext& context, Step step) {

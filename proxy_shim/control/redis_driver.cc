@@ -115,6 +115,7 @@ Status RedisDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   const SyncState sync = sync_state(attempt.slots, timeout_ms);
   if (!sync.following) return Status::refused(sync.text);
   Status status = check_writers(timeout_ms);
+  if (status) status = check_sentinels(timeout_ms);
   if (!status) return status;
   if (fences_server_ && !notes_->note(kMinReplicas)) {
     // Noted now, outside the pause; set in fence_permanent().
@@ -171,6 +172,23 @@ Status RedisDriver::check_writers(int64_t timeout_ms) {
   return Status::refused(cat("the old master ", old_.address().text(), " has ", count,
                              " foreign connections: ", strangers,
                              "; it must be reached through the shim only"));
+}
+
+Status RedisDriver::check_sentinels(int64_t timeout_ms) {
+  Result<Reply> list = new_.ask({"CLIENT", "LIST"}, timeout_ms);
+  if (!list) return list.status();
+  std::set<std::string> sentinels;
+  for (std::string_view line : split(list->text, '\n')) {
+    const std::string name = word_of(trim(line), "name=");
+    if (name.starts_with("sentinel-")) sentinels.insert(name.substr(0, name.rfind('-')));
+  }
+  if (sentinels.empty()) return Status::ok();
+  return Status::refused(cat(
+      "the new master ", new_.address().text(), " is watched by sentinels (", *sentinels.begin(),
+      sentinels.size() > 1 ? " and others" : "",
+      "): those of the old group would make it a replica again after the switch, and its writes "
+      "would be lost; those of its own group promote another one while it is a replica. Make "
+      "them forget it until it is switched (docs/RUNBOOK.md, sentinels)"));
 }
 
 Result<ReplPosition> RedisDriver::fence_permanent(const CutAttempt&, int64_t timeout_ms) {

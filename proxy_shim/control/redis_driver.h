@@ -22,6 +22,8 @@ class RedisDriver : public BackendDriver {
   const char* kind() const override { return "redis"; }
   Status connect(int64_t timeout_ms) override;
   Status raise_epoch(const CutAttempt&, int64_t) override { return Status::ok(); }
+  // Refused while a sentinel is connected to the new server: it would make it a replica again after
+  // the switch, or another one the master of its group before (ADR 0024).
   // Also: redis replicates PING each repl-ping-replica-period seconds, which moves the end; the
   // period is raised for the attempt.
   Status announce(const CutAttempt& attempt, int64_t timeout_ms) override;
@@ -57,6 +59,7 @@ class RedisDriver : public BackendDriver {
   // The server's own position; refused if it is not a master.
   Result<ReplPosition> master_position(RespClient& client, int64_t timeout_ms);
   Status pause(int64_t ms, int64_t timeout_ms);
+  Status check_sentinels(int64_t timeout_ms);
   Status rewrite_config(RespClient& client, int64_t timeout_ms);
   Result<std::string> config_get(RespClient& client, const char* name, int64_t timeout_ms);
   Status note_and_set(const char* name, const std::string& value, int64_t timeout_ms);

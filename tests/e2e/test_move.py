@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from ferry_env import Env, connect, program, wait_until  # noqa: E402
 from move_env import PRODUCT, Move, slotferry  # noqa: E402
+from sentinel import Sentinel  # noqa: E402
 
 
 @pytest.fixture
@@ -212,8 +213,17 @@ def test_verify_stops_the_move_if_the_copies_differ(env):
 def test_M05_redis_groups_end_with_no_foreign_key(env):
     move = Move(env, kind="redis", keys=2000)
     move.edit_plan(cleanup=True)
+    sentinel = Sentinel(env, "sentinel", move.cluster.g3, 1)  # of the old group: it never learns of the new master
+    early = Sentinel(env, "early", move.cluster.g4, 1, down_after_ms=60000)  # of the new one: it would replace it while it follows
+    found = slotferry("preflight", move.plan)
+    assert found.code != 0 and "sentinels watch" in found.out + found.err, found
+    early.proc.kill()
+    wait_until("gone", lambda: "sentinel-" not in str(connect(move.cluster.g4.port).client_list()))
     run = move("run", "--yes")
     assert run.code == 0, run
+    known = [row["port"] for row in sentinel.known("REPLICAS")]
+    assert str(move.cluster.g3_slave.port) in known and str(move.cluster.g4.port) not in known, known
+    assert connect(move.cluster.g4.port).config_get("replica-announce-port") == {"replica-announce-port": "0"}
     old, new = connect(move.cluster.g3.port), connect(move.cluster.g4.port)
     on_old = {key.decode() for key in old.scan_iter(count=1000) if b"__slotferry" not in key}
     on_new = {key.decode() for key in new.scan_iter(count=1000) if b"__slotferry" not in key}

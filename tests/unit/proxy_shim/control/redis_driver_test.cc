@@ -77,6 +77,20 @@ struct RedisRig {
   const CutAttempt attempt{SlotSet::range(901, 910), 7};
 };
 
+TEST_CASE("I3: no attempt begins while sentinels watch the new server: they would take it back") {
+  RedisRig rig;
+  rig.to.clients =
+      "id=7 addr=127.0.0.1:50001 name=sentinel-77274068-cmd flags=N cmd=ping\r\n"
+      "id=8 addr=127.0.0.1:50002 name=sentinel-77274068-pubsub flags=P cmd=subscribe\r\n";
+  const Status refused = rig.driver->announce(rig.attempt, kMs);
+  CHECK(refused.code() == Code::kRefused);
+  CHECK(refused.text().find("watched by sentinels (sentinel-77274068)") != std::string::npos);
+  CHECK(rig.from.config["repl-ping-replica-period"] == "7");
+  rig.to.clients.clear();
+  rig.from.clients = "id=7 addr=127.0.0.1:50001 name=sentinel-77274068-cmd flags=N cmd=ping\r\n";
+  CHECK(rig.driver->announce(rig.attempt, kMs).is_ok());
+}
+
 TEST_CASE("redis driver: the walk, and the settings are given back") {
   RedisRig rig;
   REQUIRE(rig.driver->announce(rig.attempt, kMs).is_ok());

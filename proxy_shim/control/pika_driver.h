@@ -151,13 +151,14 @@ class PikaDriver : public BackendDriver {
   bool has_streams() const {
     return old_server_.major > 3 || (old_server_.major == 3 && old_server_.minor >= 5);
   }
-  std::string copying_text(const PikaSide& to);
+  std::string copying_text(const SlotSet& slots, const PikaSide& to);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   static bool all_values(const Reply& reply, const PikaFence& fence);
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
   Status note_end(const CutAttempt& attempt, const PikaSide& side);
   Status still_at(const PikaSide& side, const Binlogs& end, const char* whose) const;
+  std::string trust_note(const SlotSet& slots) const;
   std::string fence_note(const SlotSet& slots) const;
   std::string end_note(const SlotSet& slots) const;
 
@@ -171,8 +172,11 @@ class PikaDriver : public BackendDriver {
   std::vector<PikaFault> faults_;
   int databases_ = 0;  // 0: not asked
   std::string pair_;   // of run ids, as last seen
-  int copies_ = 0;     // ends seen on the new side since its link was up
-  std::map<std::string, BinlogOffset> copied_to_;
+  struct Copies {
+    int ends = 0;  // seen on the new side since its link was up
+    Binlogs last;
+  };
+  std::map<std::string, Copies> copies_;  // by the unit's slots: each is copied by itself
   bool was_copying_ = false;
   std::string leaving_;      // run id of the new side while make_ready() has it leave
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none

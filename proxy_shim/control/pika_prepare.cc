@@ -132,6 +132,11 @@ uint64_t PikaDriver::bytes_of(const PikaSide& side) const {
   return sum;
 }
 
+// Of the whole server, or of a slot that was copied by itself.
+std::string PikaDriver::trust_note(const SlotSet& slots) const {
+  return plan_.unit == CutUnit::kPlan ? kTrustNote : cat(kTrustNote, ".", slots.text());
+}
+
 std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
   if (notes_->note(heal_note(slots))) {
     // Pika would follow on from there and not see that its copy has forked.
@@ -144,14 +149,14 @@ std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, con
     (void)notes_->drop_note(heal_note(slots));
   }
   const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
-  const std::optional<std::string> noted = notes_->note(kTrustNote);
+  const std::optional<std::string> noted = notes_->note(trust_note(slots));
   if (to.link == PikaLink::kCopying) {
     forget_rehearsal();
-    if (noted && *noted != pair) (void)notes_->drop_note(kTrustNote);
+    if (noted && *noted != pair) (void)notes_->drop_note(trust_note(slots));
     return "";
   }
   if (!noted) {
-    const Status status = notes_->put_note(kTrustNote, pair);
+    const Status status = notes_->put_note(trust_note(slots), pair);
     return status ? "" : status.text();
   }
   if (*noted == pair) return "";
@@ -161,13 +166,14 @@ std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, con
 }
 
 // A copy that ends elsewhere again and again without the link coming up is no copy that will end.
-std::string PikaDriver::copying_text(const PikaSide& to) {
-  if (copied_to_ != to.ends) ++copies_;
-  copied_to_ = to.ends;
+std::string PikaDriver::copying_text(const SlotSet& slots, const PikaSide& to) {
+  Copies& copies = copies_[slots.text()];
+  if (copies.last != to.ends) ++copies.ends;
+  copies.last = to.ends;
   was_copying_ = true;
   std::string out = cat(new_.address().text(), " is copying");
-  if (copies_ < kCopiesInVain) return out;
-  return out + cat(", for the ", copies_ - 1,
+  if (copies.ends < kCopiesInVain) return out;
+  return out + cat(", for the ", copies.ends - 1,
                    "th time without following in between: an endless copy, "
                    "as Pika makes it after PURGELOGSTO took the active binlog file away. Restart ",
                    old_.address().text(), ", then copy anew");
@@ -192,7 +198,7 @@ std::string PikaDriver::not_following(const SlotSet& slots, const PikaSide& from
   }
   std::string why = distrust(slots, from, to);
   if (!why.empty()) return why;
-  if (to.link == PikaLink::kCopying || !to.settled) return copying_text(to);
+  if (to.link == PikaLink::kCopying || !to.settled) return copying_text(slots, to);
   if (to.link != PikaLink::kUp) return cat(new_name, " has no link to its master");
   if (from.id != to.id || (from.id && from.id->empty())) {
     return cat(new_name, " has ReplicationID '", to.id.value_or("none"), "', ", old_name, " has '",
@@ -223,7 +229,7 @@ SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
   }
   pair_ = cat(from->run_id, " ", to->run_id);
   was_copying_ = to->link == PikaLink::kCopying || !to->settled;
-  if (to->link == PikaLink::kUp && to->settled) copies_ = 0;
+  if (to->link == PikaLink::kUp && to->settled) copies_.erase(slots.text());
   out.text = not_following(slots, *from, *to, timeout_ms);
   out.following = out.text.empty();
   if (!out.following) return out;

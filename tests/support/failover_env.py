@@ -45,27 +45,36 @@ STOPS = {
         "PROMOTE, not promoted": ("new", ("SLAVEOF", "NO"), False),
         "PROMOTE, promoted": ("new", ("SLAVEOF", "NO"), True),
         "NEW, not marked": ("new", ("SET", "{*"), False)},
+    "pika-sharding": {
+        "HOLD": ("old", ("SET", "held*"), True),
+        "BARRIER, end not told": ("old", ("SET", "{*"), False),
+        "BARRIER, not applied": ("new", ("MGET", "{*"), False),
+        "PROMOTE, not promoted": ("new", ("PKCLUSTER", "SLOTSSLAVEOF", "NO"), False),
+        "PROMOTE, promoted": ("new", ("PKCLUSTER", "SLOTSSLAVEOF", "NO"), True),
+        "NEW, not marked": ("new", ("SET", "{*"), False),
+        "NEW, not linked": ("old", ("PKCLUSTER", "SLOTSSLAVEOF"), False)},
 }
 
 
 class Failover:
-    """`kind`: node, redis or pika. `cut`: the unit that is switched in the test."""
+    """`kind`: node, redis, pika or pika-sharding. `cut`: the unit that is switched in the test."""
 
     def __init__(self, env, kind):
         self.env, self.kind = env, kind
+        self.by_slot, self.is_pika = kind in ("node", "pika-sharding"), kind.startswith("pika")
         self.old, self.old_slave, self.new, self.new_slave = (self._server(n) for n in ("old", "old-slave", "new", "new-slave"))
         name = "slotferry-relay" if kind == "redis" else None
         self.gates = {side: Gate(env, proc, name, getattr(proc, "announced", None))
                       for side, proc in (("old", self.old), ("new", self.new))}
         self._follow(self.old_slave, self.old.port)
         self._start_dashboard()
-        self.cut = "950" if kind == "node" else SLOTS
-        self.first, self.last = (950, 950) if kind == "node" else (901, 1023)
+        self.cut = "950" if self.by_slot else SLOTS
+        self.first, self.last = (950, 950) if self.by_slot else (901, 1023)
         for key in keys_in(901, 1023, 40, "fill"):
             self.ask("old", "SET", key, key)
         self._attach()
         self.shim = Shim(env, self.gates["old"].address, self.gates["new"].address, SLOTS, kind, max_pause_ms=BOUND_MS)
-        self.shim.write_plan(dashboard=self.dashboard_address, product=PRODUCT, unit="slot" if kind == "node" else "plan",
+        self.shim.write_plan(dashboard=self.dashboard_address, product=PRODUCT, unit="slot" if self.by_slot else "plan",
                              accept=["streams"] if kind == "pika" else [],
                              **{side: self.side(side, self.gates[side].address) for side in ("old", "new")})
         self.shim.start(init=True)
@@ -80,6 +89,8 @@ class Failover:
             return self.env.redis(name)
         port, announced = free_port(), free_port()
         called = ["--announced-port", str(announced)] if name in ("old", "new") else []
+        if self.kind == "pika-sharding":
+            called += ["--sharding", "--version", "3.4.0", "--slots", SLOTS]
         proc = self.env.add(name, [program("fake-pika"), "--port", str(port), *called], "ready on")
         proc.announced = announced
         proc.port, proc.address = port, "127.0.0.1:%d" % port
@@ -97,7 +108,17 @@ class Failover:
         finally:
             client.connection_pool.disconnect()
 
+    def _slot_info(self, who, slots):
+        return self.ask(who, "PKCLUSTER", "INFO", "SLOT", slots)
+
+    def _follow_slots(self, slave, port, slots):
+        self.ask(slave, "PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", port, slots, "force")
+        count = self._slot_info(slave, slots).count("Role:")
+        wait_until(slave.name + " follows", lambda: self._slot_info(slave, slots).count("kConnected") == count)
+
     def _follow(self, slave, port, *how):
+        if self.kind == "pika-sharding":
+            return self._follow_slots(slave, port, SLOTS)
         self.ask(slave, "SLAVEOF", "127.0.0.1", port, *how)
         if self.kind == "pika":
             self.ask(slave, "CONFIG", "REWRITE")
@@ -109,7 +130,7 @@ class Failover:
             follow_node(gate.port, self.new.port, SLOTS)
         else:
             self._follow(self.new, gate.port)
-        if self.kind == "pika":
+        if self.is_pika:
             return  # a Pika with slaves refuses SLAVEOF: the new master gets its slave after the switch
         self._follow(self.new_slave, self.new.port)
 
@@ -122,8 +143,8 @@ class Failover:
         elif self.kind == "redis":
             self._follow(slave, master.port)
         else:
-            self.ask(master, "FAKE", "SET", "copy_ms", "2500")  # long enough for the shim to see it run
-            self.ask(slave, "SLAVEOF", "NO", "ONE")
+            self.ask(master, "FAKE", "SET", "copy_ms", "1300")  # long enough for the shim, which looks each second
+            self.ask(slave, *self._leave())
             self._follow(slave, master.port, "force")
 
     def replicated(self, side):
@@ -136,7 +157,17 @@ class Failover:
             return
         wait_until("the slave of the %s master has everything" % side, lambda: self._end(slave) == self._end(side))
 
+    def _leave(self):
+        return ("PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", SLOTS) if self.kind == "pika-sharding" else ("SLAVEOF", "NO", "ONE")
+
+    def is_master(self, who):
+        if self.kind == "pika-sharding":
+            return "Role: Master" in self._slot_info(who, self.cut)
+        return self.ask(who, "INFO", "replication")["role"] == "master"
+
     def _end(self, who):
+        if self.kind == "pika-sharding":
+            return self._slot_info(who, self.cut).split(",")[0]
         said = self.ask(who, "INFO", "replication")
         if self.kind == "redis":
             return said.get("slave_repl_offset", said["master_repl_offset"])
@@ -167,8 +198,8 @@ class Failover:
     def promote(self, side, noticed=True):
         """As the dashboard does it, each flavour in its way; the shim hears of it from the dashboard only."""
         slave = self.slave_of(side)
-        if self.kind == "pika":
-            self.ask(slave, "SLAVEOF", "NO", "ONE")
+        if self.is_pika:
+            self.ask(slave, *self._leave())
             self.ask(slave, "CONFIG", "REWRITE")
         self.api.put("group/promote", 3 if side == "old" else 4, slave.address)
         if noticed:
@@ -202,7 +233,7 @@ class Failover:
         if state not in ("NEW", "FINAL"):
             side, words, executed = STOPS[self.kind][state]
             # What a Pika driver does before the pause is no step of it: it tries, forecasts, and leaves replication once.
-            rehearsed = 1 if words == ("SLAVEOF", "NO") else 0
+            rehearsed = 1 if words == ("SLAVEOF", "NO") else 0  # (3.4 needs no such rehearsal)
             rule = self.gates[side].stop(*words, answer=executed, unless=":trial:", skip=rehearsed)
             if state == "HOLD":
                 self._spawn(lambda: connect(self.shim.port).set(keys_in(self.first, self.last, 1, "held")[0], "held"))
@@ -212,11 +243,15 @@ class Failover:
             self.waiting.append(rule)
             phase = "NEW" if state == "NEW, not linked" else "PROMOTE" if "PROMOTE" in state or "NEW" in state else "HOLD"
             wait_until("the unit is in " + phase, lambda: set(self.shim.states(self.cut).values()) == {phase})
+            if self.kind == "pika-sharding" and phase == "NEW":
+                self._follow_slots(self.new_slave, self.new.port, self.cut)
             return
         result = self.shim.cutover(self.cut)
         assert {row[1] for row in result} == {"NEW"}, result
         if self.kind == "pika":
             self._follow(self.new_slave, self.new.port)
+        if self.kind == "pika-sharding":
+            self._follow_slots(self.new_slave, self.new.port, self.cut)
         if state == "FINAL":
             self.shim.ask("FINAL", self.cut)
 

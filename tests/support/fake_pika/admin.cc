@@ -41,7 +41,7 @@ std::string FakePika::info(const Words& argv) const {
 
 std::string FakePika::info_server() const {
   std::string out = cat("# Server\r\npika_version:", options_.version, "\r\n");
-  out += cat("os:Linux\r\narch_bits:64\r\nprocess_id:", 20'000 + starts_, "\r\n");
+  out += cat("os:Linux\r\narch_bits:64\r\nprocess_id:", port_ + 100'000 * starts_, "\r\n");
   out += cat("tcp_port:", port_, "\r\nthread_num:1\r\n");
   out += cat("sync_thread_num:", options_.sync_threads, "\r\nuptime_in_seconds:2\r\n");
   out += "uptime_in_days:1\r\nconfig_file:/tmp/pika.conf\r\nserver_id:1\r\n";

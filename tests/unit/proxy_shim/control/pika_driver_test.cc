@@ -214,6 +214,45 @@ TEST_CASE("I2 pika: a server that restarted is not trusted until a copy was seen
   }
 }
 
+TEST_CASE("I2 pika sharding: after a restart each slot is trusted from its own copy on") {
+  PikaRig rig(sharding());
+  rig.start();
+  const SlotSet other = SlotSet::of(902);
+  REQUIRE(eventually([&] { return rig.driver->sync_state(other, kMs).following; }));
+  const std::string before = rig.from.call({"INFO", "server"});
+  rig.from.call({"FAKE", "CRASH"});
+  REQUIRE(eventually([&] { return rig.from.call({"INFO", "server"}) != before; }));
+  const auto distrusted = [&](const SlotSet& slots) {
+    return rig.driver->sync_state(slots, kMs).text.find("restarted") != std::string::npos;
+  };
+  CHECK(eventually([&] { return distrusted(rig.slots) && distrusted(other); }));
+  rig.from.call({"FAKE", "SET", "copy_ms", "200"});
+  const std::string port = std::to_string(rig.from.port());
+  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "901"});
+  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", port, "901", "force"});
+  CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+  CHECK(distrusted(other));
+  CHECK(rig.driver->sync_state(rig.slots, kMs).following);
+}
+
+TEST_CASE("I2 pika sharding: many slots that copy once are not one that copies for ever") {
+  PikaRig rig(sharding());
+  rig.from.call({"FAKE", "SET", "copy_ms", "600000"});
+  const std::string port = std::to_string(rig.from.port());
+  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", port, "901-910", "force"});
+  rig.make();
+  for (int slot = 901; slot <= 910; ++slot) {
+    INFO(slot);
+    rig.from.call({"SET", cat("{", tag_of_slot(slot, kSlotCount), "}key"), std::string(slot, 'x')});
+    std::string text;
+    REQUIRE(eventually([&] {
+      text = rig.driver->sync_state(SlotSet::of(slot), kMs).text;
+      return text.find("is copying") != std::string::npos;
+    }));
+    CHECK_MESSAGE(text.find("endless") == std::string::npos, text);
+  }
+}
+
 TEST_CASE("I2 pika: nothing is sent to a server between the steps of a copy") {
   PikaRig rig;
   rig.from.call({"FAKE", "SET", "copy_ms", "100"});

@@ -19,6 +19,7 @@ from gate import Gate  # noqa: E402
 from shim_env import Shim, Writer, follow_node, keys_in  # noqa: E402
 
 SLOTS = "901-1023"
+FEW_SLOTS = "944-963"  # where each is copied by a connection of its own, through the relay
 BOUND_MS = 3000
 
 # (state, side whose command is stopped, the command, executed before it is stopped). The names say where the machine stands.
@@ -61,6 +62,7 @@ class Failover:
 
     def __init__(self, env, kind):
         self.env, self.kind = env, kind
+        self.slots = FEW_SLOTS if kind == "pika-sharding" else SLOTS
         self.by_slot, self.is_pika = kind in ("node", "pika-sharding"), kind.startswith("pika")
         self.old, self.old_slave, self.new, self.new_slave = (self._server(n) for n in ("old", "old-slave", "new", "new-slave"))
         name = "slotferry-relay" if kind == "redis" else None
@@ -68,12 +70,12 @@ class Failover:
                       for side, proc in (("old", self.old), ("new", self.new))}
         self._follow(self.old_slave, self.old.port)
         self._start_dashboard()
-        self.cut = "950" if self.by_slot else SLOTS
+        self.cut = "950" if self.by_slot else self.slots
         self.first, self.last = (950, 950) if self.by_slot else (901, 1023)
-        for key in keys_in(901, 1023, 40, "fill"):
+        for key in keys_in(*map(int, self.slots.split("-")), 40, "fill"):
             self.ask("old", "SET", key, key)
         self._attach()
-        self.shim = Shim(env, self.gates["old"].address, self.gates["new"].address, SLOTS, kind, max_pause_ms=BOUND_MS)
+        self.shim = Shim(env, self.gates["old"].address, self.gates["new"].address, self.slots, kind, max_pause_ms=BOUND_MS)
         self.shim.write_plan(dashboard=self.dashboard_address, product=PRODUCT, unit="slot" if self.by_slot else "plan",
                              accept=["streams"] if kind == "pika" else [],
                              **{side: self.side(side, self.gates[side].address) for side in ("old", "new")})
@@ -90,7 +92,7 @@ class Failover:
         port, announced = free_port(), free_port()
         called = ["--announced-port", str(announced)] if name in ("old", "new") else []
         if self.kind == "pika-sharding":
-            called += ["--sharding", "--version", "3.4.0", "--slots", SLOTS]
+            called += ["--sharding", "--version", "3.4.0", "--slots", self.slots]
         proc = self.env.add(name, [program("fake-pika"), "--port", str(port), *called], "ready on")
         proc.announced = announced
         proc.port, proc.address = port, "127.0.0.1:%d" % port
@@ -118,7 +120,7 @@ class Failover:
 
     def _follow(self, slave, port, *how):
         if self.kind == "pika-sharding":
-            return self._follow_slots(slave, port, SLOTS)
+            return self._follow_slots(slave, port, self.slots)
         self.ask(slave, "SLAVEOF", "127.0.0.1", port, *how)
         if self.kind == "pika":
             self.ask(slave, "CONFIG", "REWRITE")
@@ -127,7 +129,7 @@ class Failover:
     def _attach(self):
         gate = self.gates["old"]
         if self.kind == "node":
-            follow_node(gate.port, self.new.port, SLOTS)
+            follow_node(gate.port, self.new.port, self.slots)
         else:
             self._follow(self.new, gate.port)
         if self.is_pika:
@@ -158,7 +160,7 @@ class Failover:
         wait_until("the slave of the %s master has everything" % side, lambda: self._end(slave) == self._end(side))
 
     def _leave(self):
-        return ("PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", SLOTS) if self.kind == "pika-sharding" else ("SLAVEOF", "NO", "ONE")
+        return ("PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", self.slots) if self.kind == "pika-sharding" else ("SLAVEOF", "NO", "ONE")
 
     def is_master(self, who):
         if self.kind == "pika-sharding":

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """How long a cutover holds its clients, beside the bars: one slot and 123 slots of nodes, Redis groups, the Pika of the tests,
-and faults before the owner record. Writes come at min(20,000/s, 40 % of what the chain sustains, measured first) at pipeline 16
+and faults of each before the owner record. Writes come at min(20,000/s, 40 % of what the chain sustains, measured first) at pipeline 16
 through two proxies, on keys of all slots.
 
-    tests/bench/pause_bench.py [--cutovers 300] [--faults 30] [--rows slot,plan,redis,pika,fault] [--json] [--keep DIR]
+    tests/bench/pause_bench.py [--cutovers 300] [--faults 30] [--rows slot,plan,redis,pika,fault,fault-redis,fault-pika] [--json] [--keep DIR]
 
 Needs a build (build/release, or SF_BIN). Progress goes to standard error, the table to standard output. No figure fails it; it
 exits 1 if something was lost, doubled or stale, or a client saw an error. Ends the servers it started, and only those."""
@@ -29,6 +29,9 @@ UNINVOLVED = "100-110"
 ENDS = ("cutover ended", "cutover done")
 PAUSES = {"node": 500, "redis": 500, "pika": 2000}  # bound of a unit, ms
 FAULT_AT = (("step done", "announce"), ("step begins", "fence"), ("step begins", "promote"))
+# Of whole groups also the proof: the end is told, and whether it was applied is asked.
+GROUP_FAULT_AT = (*FAULT_AT, ("step done", "fence"))
+GROUP_FAULTS = {"redis": ("stop", "kill", "cut"), "pika": ("stop", "kill")}
 
 
 def say(text):
@@ -211,12 +214,62 @@ def faults_of_nodes(env, flags):
             + [figures.none_of("errors of the held slots' clients", errors)] + exact)
 
 
+def faults_of_groups(env, flags, kind):
+    """A group of 123 slots as one unit. The new side is stopped or killed, or (Redis) the connection to the old master over which the
+    shim's driver works is cut. A fault that came too late ends the leg: the next one moves back."""
+    run = Run(env, kind, "fault-" + kind, flags, flags.faults)
+    first, last = LAST + 1 - UNITS, LAST
+    stage, unit = run.stage, text_of(first, last)
+    run.begin(first, last)
+    tail = AuditTail(stage.shim.dir + "/audit.jsonl")
+    holds, steps, names, late, number = [], [], [], 0, 0
+    while len(holds) < flags.faults and number < 4 * flags.faults + 8:
+        at = dict(zip(("what", "step"), GROUP_FAULT_AT[number % len(GROUP_FAULT_AT)]))
+        at.update({"ok": True} if at["what"] == "step done" else {})
+        how = GROUP_FAULTS[kind][number // len(GROUP_FAULT_AT) % len(GROUP_FAULTS[kind])]
+        name = "fault %d" % number
+        number += 1
+        stage.until_ready()
+        run.mark(name)
+        tail.skip()
+        cutting = in_background(lambda: stage.shim.ask("CUTOVER", unit))
+        begun = tail.wait(lambda e: at.items() <= e.items(), 15)
+        if not begun:
+            say("row fault-%s: no attempt: %s" % (kind, stage.shim.ask("SLOTS", unit)[0][7]))
+        undo = stage.strike(how) if begun else lambda: None
+        ended = begun and tail.wait(lambda e: e.get("slots") == unit and e["what"] in ENDS, 20)
+        if ended and ended["what"] == "cutover ended":
+            stage.shim.ask("ABORT", unit)  # no second attempt
+        time.sleep(0.1)  # the requests let go are answered
+        run.mark("prepare")
+        undo()
+        cutting.join(60)
+        if set(row[1] for row in stage.shim.ask("SLOTS", unit)) == {"NEW"}:
+            late += 1
+            stage.swap()
+            stage.attach(first, last)
+            tail = AuditTail(stage.shim.dir + "/audit.jsonl")
+        elif ended and ended["what"] == "cutover ended" and ended["hold_us"] > 0:
+            holds.append(ended["hold_us"])
+            steps.append("%s, %s" % (how, figures.failed_step(figures.last_attempt(tail.passed, unit))))
+            names.append(name)
+            run.progress.at(len(holds))
+    audits, loads = run.end()
+    windows = [run.main.windows[n] for n in names]
+    exact = [f for f in loads if f.bar == "0" and f.name != "client errors"]
+    return (figures.fault_figures(holds, [w["max_us"] for w in windows], steps, PAUSES[kind])
+            + [figures.Figure("faults that came too late, the unit was switched", late, "", None),
+               figures.none_of("client errors", sum(w["errors"] for w in windows))] + exact)
+
+
 ROWS = {
     "slot": ("node, one slot at a time", lambda env, flags: moves_of_slots(env, flags, "slot")),
     "plan": ("node, plan of 123 slots", lambda env, flags: moves_of_slots(env, flags, "plan")),
     "redis": ("Redis groups", lambda env, flags: moves_of_groups(env, flags, "redis")),
     "pika": ("Pika of the tests", lambda env, flags: moves_of_groups(env, flags, "pika")),
     "fault": ("node, fault before the owner record", faults_of_nodes),
+    "fault-redis": ("Redis groups, fault before the owner record", lambda env, flags: faults_of_groups(env, flags, "redis")),
+    "fault-pika": ("Pika of the tests, fault before the owner record", lambda env, flags: faults_of_groups(env, flags, "pika")),
 }
 
 

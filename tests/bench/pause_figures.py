@@ -90,6 +90,13 @@ def load_figures(main, probe, checker, rate):
     ]
 
 
+def last_attempt(entries, unit):
+    """Of one unit, from where its last attempt begins."""
+    of_unit = [e for e in entries if e.get("slots") == unit]
+    begins = [i for i, e in enumerate(of_unit) if e["what"] == "cutover begins"]
+    return of_unit[begins[-1] if begins else 0:]
+
+
 def failed_step(entries):
     """Of an attempt that was taken back: the step that found out, or the last one begun before the wait that found out."""
     failed = [e["step"] for e in entries if e["what"] == "step done" and not e["ok"]]

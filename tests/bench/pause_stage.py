@@ -2,6 +2,7 @@
 one shim a leg. All of it under load the whole time, as a chain of real moves would be."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -158,6 +159,58 @@ class Stage:
         except (OSError, redis.RedisError):
             return False
         return all(row[1] == "slave" and row[4] == "up" for row in rows)
+
+    # ---- faults of whole groups
+
+    def strike(self, how):
+        """A fault, now. The answer undoes it: the new side is there again and follows its owner."""
+        if how == "stop":
+            os.kill(self.other.pid, signal.SIGSTOP)
+            return lambda: os.kill(self.other.pid, signal.SIGCONT)
+        if how == "kill":
+            self.other.kill()
+            return self._copy_anew
+        self._cut_driver()
+        return lambda: None
+
+    def _cut_driver(self):
+        """The connections of the shim's drivers to the owner end, as by a firewall; those of clients stay."""
+        client = connect(self.owner.port)
+        for row in client.client_list():
+            if row["name"].startswith("slotferry-shim"):
+                try:
+                    client.client_kill(row["addr"])
+                except redis.ResponseError:
+                    pass  # it was ended by itself
+        client.connection_pool.disconnect()
+
+    def _copy_anew(self):
+        """The new side comes up again, a master of what its disk has (Redis), or empty (the tests' Pika)."""
+        self.other.start()
+        client = connect(self.other.port, decode_responses=True)
+        if self.kind == "pika":
+            owner = connect(self.owner.port)
+            owner.execute_command("FAKE", "SET", "copy_ms", "2500")  # the shim believes a copy that it saw run
+            owner.connection_pool.disconnect()
+            client.execute_command("SLAVEOF", "NO", "ONE")
+        client.execute_command("SLAVEOF", "127.0.0.1", self.owner.port, *(["force"] if self.kind == "pika" else []))
+        if self.kind == "pika":
+            client.execute_command("CONFIG", "REWRITE")
+        client.connection_pool.disconnect()
+
+    def until_ready(self):
+        """The new side follows and has everything: the next attempt can begin. One that was promoted is taken back by the shim."""
+        def follows():
+            try:
+                client = connect(self.other.port, decode_responses=True)
+                said = client.info("replication")
+                client.connection_pool.disconnect()
+            except (OSError, redis.RedisError):
+                return False
+            return said.get("role") == "slave" and said.get("master_link_status") == "up"
+        wait_until("the new side follows", follows, 60)
+        wait_until("nothing is owed", lambda: "still to do" not in self.shim.ask("SLOTS", text_of(*self.range))[0][7], 60)
+        self.wait_caught_up(self.other)
 
     # ---- legs
 

@@ -211,6 +211,33 @@ Result<std::string> delete_redis_keys(MoveContext& context) {
              " of the others on the new one");
 }
 
+// The shim's record of ownership on a Redis that owns the slots (the key is named in
+// proxy_shim/control/redis_driver). A shim that starts looks for it, so it goes last: no proxy is
+// mapped to the shim any more, and it has let go of every slot for good.
+Status remove_marker(MoveContext& context) {
+  const MovePlan& plan = context.plan;
+  if (plan.new_side.kind != ServerKind::kRedis) return Status::ok();
+  if (!context.journal.is_done(step_text(Step::kReadBackTarget))) return Status::ok();
+  // One that was stopped already says nothing; the slots are handed back all the same.
+  const auto rows = context.shim.slots(plan.slots);
+  for (const auto& [slot, row] : rows ? *rows : std::map<int, ShimSlot>()) {
+    if (row.state != "final") return Status::ok();
+  }
+  Peer& owner = *context.new_master;
+  const auto facts = read_facts(owner);
+  if (!facts) return facts.status();
+  const std::string key = cat("{__slotferry}:owner:", plan.id);
+  if (facts->is_slave) {
+    context.out.note(cat(owner.label(), " is a replica by now: key ", key,
+                         " stays in its group; delete it on the master when the shim is stopped"));
+    return Status::ok();
+  }
+  return context.effect(own_step(Step::kRemoveShim), cat("UNLINK ", key, " on ", owner.label()),
+                        [&] {
+                          return owner.expect({"UNLINK", key}).status();
+                        });
+}
+
 }  // namespace
 
 Result<std::string> end_reverse(MoveContext& context) {
@@ -245,7 +272,11 @@ Result<std::string> remove_shim(MoveContext& context) {
                                group, "; they must be assigned to a group of servers first"));
   }
   const CodisGroup* row = topology->group(group);
-  if (row == nullptr) return cat("group ", group, " is gone");
+  if (row == nullptr) {
+    const Status forgotten = remove_marker(context);
+    if (!forgotten) return forgotten;
+    return cat("group ", group, " is gone");
+  }
   for (const std::string& server : row->servers) {
     if (server != address)
       return Status::refused(cat("group ", group, " holds ", server, " too; not removed"));
@@ -259,6 +290,8 @@ Result<std::string> remove_shim(MoveContext& context) {
   const Status removed = context.effect(step, cat("remove group ", group),
                                         [&] { return context.dashboard.remove_group(group); });
   if (!removed) return removed;
+  const Status forgotten = remove_marker(context);
+  if (!forgotten) return forgotten;
   return cat("group ", group, " removed; slotferry-shim may be stopped");
 }
 

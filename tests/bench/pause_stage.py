@@ -163,15 +163,15 @@ class Stage:
     # ---- faults of whole groups
 
     def strike(self, how):
-        """A fault, now. The answer undoes it: the new side is there again and follows its owner."""
+        """A fault, now. The answer undoes it: the new side is there again and follows its owner, or (True) is the owner by now."""
         if how == "stop":
             os.kill(self.other.pid, signal.SIGSTOP)
-            return lambda: os.kill(self.other.pid, signal.SIGCONT)
+            return lambda is_owner: os.kill(self.other.pid, signal.SIGCONT)
         if how == "kill":
             self.other.kill()
-            return self._copy_anew
+            return lambda is_owner: self.other.start() if is_owner else self._copy_anew()
         self._cut_driver()
-        return lambda: None
+        return lambda is_owner: None
 
     def _cut_driver(self):
         """The connections of the shim's drivers to the owner end, as by a firewall; those of clients stay."""
@@ -197,6 +197,12 @@ class Stage:
         if self.kind == "pika":
             client.execute_command("CONFIG", "REWRITE")
         client.connection_pool.disconnect()
+
+    def serves(self):
+        try:
+            return connect(self.proxy_ports[0]).set(KEY % keys_in(self.range[0], self.range[0], 1)[0], 1)
+        except redis.RedisError:
+            return False
 
     def until_ready(self):
         """The new side follows and has everything: the next attempt can begin. One that was promoted is taken back by the shim."""

@@ -22,7 +22,7 @@ Result<PikaSide> PikaClassicDriver::look(RespClient& client, const SlotSet&, int
     return Status::corrupt(cat(client.address().text(), " does not say its binlog_offset"));
   }
   PikaSide out;
-  out.run_id = server->run_id;
+  out.run_id = process_of(client, *server);
   out.is_master = said->is_master;
   out.id = said->replication_id;
   out.master = said->master;

@@ -31,7 +31,7 @@ namespace sf {
 
 // What one server says about the unit, now.
 struct PikaSide {
-  std::string run_id;
+  std::string run_id;  // as PikaDriver::process_of()
   bool is_master = false;
   std::optional<std::string> id;  // ReplicationID, where the version has one
   HostPort master;                // of a replica, as said
@@ -101,6 +101,10 @@ class PikaDriver : public BackendDriver {
   virtual Status check_mode(RespClient& client, int64_t timeout_ms) = 0;
 
   Result<std::string> config_get(RespClient& client, const char* name, int64_t timeout_ms);
+  // Which process that is: its run id. Versions before 3.5 have none, and in a container the
+  // process id is the same in every life and in every server; so there its address and the second
+  // of its start, as noted when it was first seen, belong to it.
+  std::string process_of(const RespClient& client, const PikaServer& server);
   // A server by another address than the plan's: Pika says its interface's, not the one dialled.
   bool is_server(const HostPort& said, RespClient& known, const std::string& run_id,
                  int64_t timeout_ms);
@@ -167,6 +171,12 @@ class PikaDriver : public BackendDriver {
   const Clock* clock_;
   std::string name_;
   uint64_t file_size_ = 0;
+  struct Start {
+    std::string pid;
+    int64_t since_s = 0;  // as in the process's name
+    int64_t last_s = 0;   // as its newest uptime says
+  };
+  std::map<std::string, Start> starts_;          // by address, of servers without a run id
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;

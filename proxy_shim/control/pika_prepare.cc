@@ -20,6 +20,8 @@ using Requests = std::vector<std::vector<std::string>>;
 constexpr const char* kTrustNote = "pika.trust";
 constexpr int64_t kForecastUs = 2'000'000;
 constexpr int kCopiesInVain = 4;
+constexpr int64_t kClocksApartS = 60;  // more between two looks: started anew
+constexpr int64_t kSameStartS = 6;     // uptimes asked for one after the other
 // Pika says nothing when a key becomes readable; asking again is all there is.
 constexpr std::chrono::microseconds kPollGap{500};
 constexpr const char* kLoopback = "127.0.0.1";
@@ -110,7 +112,37 @@ bool PikaDriver::is_server(const HostPort& said, RespClient& known, const std::s
   RespClient other(said, password, name_);
   Result<PikaServer> server = ask_server(other, timeout_ms);
   if (!server) return false;  // not known: asked again the next time
-  return known_addresses_[name] = server->run_id == run_id;
+  if (server->has_run_id) return known_addresses_[name] = server->run_id == run_id;
+  const auto start = starts_.find(known.address().text());
+  if (start == starts_.end() || !server->uptime_s) return server->run_id == run_id;
+  const int64_t since_s = clock_->wall_ms() / 1000 - *server->uptime_s;
+  return known_addresses_[name] = server->run_id == start->second.pid &&
+                                  std::abs(since_s - start->second.last_s) <= kSameStartS;
+}
+
+std::string PikaDriver::process_of(const RespClient& client, const PikaServer& server) {
+  if (server.has_run_id || !server.uptime_s) return server.run_id;
+  const std::string address = client.address().text();
+  const std::string note = cat("pika.start.", address);
+  const int64_t now_s = clock_->wall_ms() / 1000 - *server.uptime_s;
+  Start& start = starts_[address];
+  if (start.pid.empty()) {
+    const std::optional<std::string> noted = notes_->note(note);
+    const Json said = noted ? Json::parse(*noted, nullptr, false) : Json();
+    if (said.is_object()) {
+      start = {said.value("pid", ""), said.value("since", int64_t{0}),
+               said.value("last", int64_t{0})};
+    }
+  }
+  const bool same = start.pid == server.run_id && std::abs(now_s - start.last_s) <= kClocksApartS;
+  if (!same) start = {server.run_id, now_s, 0};
+  // Clocks drift apart slowly; what is noted goes with them.
+  if (std::abs(now_s - start.last_s) > kSameStartS / 2) {
+    start.last_s = now_s;
+    const Json fresh = {{"pid", start.pid}, {"since", start.since_s}, {"last", start.last_s}};
+    (void)notes_->put_note(note, fresh.dump());
+  }
+  return cat(start.pid, " of ", address, " since ", start.since_s);
 }
 
 int64_t PikaDriver::lag_of(const PikaSide& from, const PikaSide& to) const {

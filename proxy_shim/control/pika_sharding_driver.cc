@@ -27,6 +27,7 @@ Result<PikaShardingDriver::Sides> PikaShardingDriver::look_at_each(RespClient& c
   if (!server) return server.status().with_context(client.address().text());
   Result<std::map<int, PikaSlot>> said = parse_pika_slots((*texts)[1].text);
   if (!said) return said.status().with_context(client.address().text());
+  const std::string process = process_of(client, *server);
   Sides out;
   for (int slot : slots.to_vector()) {
     const auto found = said->find(slot);
@@ -36,7 +37,7 @@ Result<PikaShardingDriver::Sides> PikaShardingDriver::look_at_each(RespClient& c
                                  ": PKCLUSTER ADDSLOTS ", slot, " there first"));
     }
     PikaSide& side = out[slot];
-    side.run_id = server->run_id;
+    side.run_id = process;
     side.is_master = found->second.is_master;
     side.master = found->second.master;
     side.link = found->second.link;

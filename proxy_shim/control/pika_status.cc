@@ -295,9 +295,12 @@ Result<PikaServer> parse_pika_server(std::string_view text) {
   if (!threads) return threads.status();
   if (*threads == 0) return bad_field("sync_thread_num", "0");
   out.sync_threads = static_cast<int>(*threads);
+  const auto uptime = fields->find("uptime_in_seconds");
+  if (uptime != fields->end()) out.uptime_s = parse_int64(uptime->second);
   const auto run_id = fields->find("run_id");
   if (run_id != fields->end() && !run_id->second.empty()) {
     out.run_id = run_id->second;
+    out.has_run_id = true;
     return out;
   }
   Result<uint64_t> pid = number_field(*fields, "process_id", UINT32_MAX);

@@ -39,6 +39,8 @@ struct PikaServer {
   int port = 0;
   int sync_threads = 0;  // workers that apply the binlog on a replica
   std::string run_id;    // of this process; "pid <n>" where the version has none (before 3.5)
+  bool has_run_id = false;
+  std::optional<int64_t> uptime_s;
 };
 
 struct PikaReplica {

@@ -41,9 +41,11 @@ std::string FakePika::info(const Words& argv) const {
 
 std::string FakePika::info_server() const {
   std::string out = cat("# Server\r\npika_version:", options_.version, "\r\n");
-  out += cat("os:Linux\r\narch_bits:64\r\nprocess_id:", port_ + 100'000 * starts_, "\r\n");
+  out += cat("os:Linux\r\narch_bits:64\r\nprocess_id:",
+             options_.process_id != 0 ? options_.process_id : port_ + 100'000 * starts_, "\r\n");
   out += cat("tcp_port:", port_, "\r\nthread_num:1\r\n");
-  out += cat("sync_thread_num:", options_.sync_threads, "\r\nuptime_in_seconds:2\r\n");
+  out += cat("sync_thread_num:", options_.sync_threads, "\r\n");
+  out += cat("uptime_in_seconds:", (loop_->wall_ms() - started_ms_) / 1000, "\r\n");
   out += "uptime_in_days:1\r\nconfig_file:/tmp/pika.conf\r\nserver_id:1\r\n";
   if (!options_.sharding) out += cat("run_id:", run_id_, "\r\n");
   return out + "\r\n";

@@ -93,6 +93,7 @@ class FakePika::Connection final : public StreamHandler {
 
 FakePika::FakePika(PikaOptions options) : options_(std::move(options)), loop_(make_uv_loop()) {
   run_id_ = Random(Random::system_seed()).hex(40);
+  started_ms_ = loop_->wall_ms() - 600'000;  // up for ten minutes
   host_.loop = loop_.get();
   host_.faults = &faults_;
   host_.replication_id = [this] { return replication_id_; };
@@ -402,6 +403,7 @@ void FakePika::crash() {
   for (auto& [id, connection] : connections_) connection->close();
   wedged_ = false;
   ++starts_;
+  started_ms_ = loop_->wall_ms();
   run_id_ = Random(Random::system_seed()).hex(40);
   slaveof_ = written_slaveof_;
   const auto master = parse_host_port(slaveof_);

@@ -35,7 +35,8 @@ struct PikaOptions {
   int sync_threads = 6;
   uint64_t binlog_file_size = 104'857'600;
   std::string password;
-  std::string slots;  // sharding: held from the start, "0-15"
+  std::string slots;   // sharding: held from the start, "0-15"
+  int process_id = 0;  // the same in every life, as in a container; 0: another in each
 };
 
 class FakePika {
@@ -105,6 +106,7 @@ class FakePika {
   std::string silent_;  // name of a command that waits
   std::vector<std::pair<int, Words>> waiting_;
   int starts_ = 0;
+  int64_t started_ms_ = 0;
   std::unique_ptr<Listener> listener_;
   std::map<int, std::unique_ptr<Connection>> connections_;
   int accepted_ = 0;

@@ -235,6 +235,30 @@ TEST_CASE("I2 pika sharding: after a restart each slot is trusted from its own c
   CHECK(rig.driver->sync_state(rig.slots, kMs).following);
 }
 
+TEST_CASE("I2 pika sharding: a restart is seen in a container, where every process has one id") {
+  PikaOptions container = sharding();
+  container.process_id = 1;
+  PikaRig rig(container);
+  rig.start();
+  rig.make();  // another life of the shim knows the servers again
+  CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+  PikaRig successors(container);
+  successors.start();
+  const auto told = [&] { return rig.driver->sync_state(rig.slots, kMs).text; };
+  SUBCASE("of the old master") {
+    rig.from.call({"FAKE", "CRASH"});
+    CHECK(eventually([&] { return told().find("restarted") != std::string::npos; }));
+  }
+  SUBCASE("another server in its place") {
+    const std::string port = std::to_string(successors.from.port());
+    rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "901-910"});
+    rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "127.0.0.1", port, "901-910"});
+    rig.plan.old_side.master.port = successors.from.port();
+    rig.make();
+    CHECK(eventually([&] { return told().find("restarted") != std::string::npos; }));
+  }
+}
+
 TEST_CASE("I2 pika sharding: many slots that copy once are not one that copies for ever") {
   PikaRig rig(sharding());
   rig.from.call({"FAKE", "SET", "copy_ms", "600000"});

@@ -37,12 +37,20 @@ void SlotBoard::set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch,
 std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   auto table = std::make_shared<RouteTable>();
   table->epoch = ++route_epoch_;
+  bool owns[2] = {false, false};
   for (const SlotRow& row : rows_) {
     table->phase[static_cast<size_t>(row.slot)] = row.phase;
     if (row.back) table->back.add(row.slot);
+    const bool is_known = row.phase != SlotPhase::kOutside && row.phase != SlotPhase::kDoubt;
+    if (is_known) owns[is_on_new(row)] = true;
   }
-  table->old_side = {plan_.old_side.master, plan_.old_side.password, run_id_[0]};
-  table->new_side = {plan_.new_side.master, plan_.new_side.password, run_id_[1]};
+  const ServerKind kind = plan_.old_side.kind;
+  const bool whole = kind == ServerKind::kRedis || kind == ServerKind::kPika;
+  const auto address = [&](const PlanSide& side, size_t which) {
+    return BackendAddress{side.master, side.password, run_id_[which], whole && owns[which]};
+  };
+  table->old_side = address(plan_.old_side, 0);
+  table->new_side = address(plan_.new_side, 1);
   table->old_writes_stopped = is_stopped(PairSide::kOld);
   table->new_writes_stopped = is_stopped(PairSide::kNew);
   table->note_writes = note_writes_;

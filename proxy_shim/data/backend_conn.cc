@@ -106,19 +106,15 @@ void BackendConn::warm() {
 
 void BackendConn::on_connected() {
   std::string hello;
-  if (!address_.password.empty()) {
-    hello += resp::request({"AUTH", address_.password});
-    ++handshake_left_;
-  }
-  if (db_ != 0) {
-    hello += resp::request({"SELECT", std::to_string(db_)});
-    ++handshake_left_;
-  }
-  if (!address_.run_id.empty()) {
-    hello += resp::request({"INFO", "server"});
-    ++handshake_left_;
-  }
-  if (handshake_left_ == 0) {
+  const auto ask = [&](Step step, std::initializer_list<std::string_view> argv) {
+    hello += resp::request(argv);
+    handshake_.push_back(step);
+  };
+  if (!address_.password.empty()) ask(Step::kLogin, {"AUTH", address_.password});
+  if (db_ != 0) ask(Step::kLogin, {"SELECT", std::to_string(db_)});
+  if (!address_.run_id.empty()) ask(Step::kIdentity, {"INFO", "server"});
+  if (!address_.run_id.empty() && address_.is_master) ask(Step::kRole, {"INFO", "replication"});
+  if (handshake_.empty()) {
     start_ready();
     return;
   }
@@ -137,34 +133,41 @@ void BackendConn::start_ready() {
 
 size_t BackendConn::read_handshake(std::string_view unread) {
   size_t used = 0;
-  while (handshake_left_ > 0) {
+  while (!handshake_.empty()) {
     const auto outcome = parser_.parse(unread.substr(used));
     if (outcome == ReplyParser::Outcome::kNeedMore) return used;
     const std::string_view rest = unread.substr(used);
     const bool is_reply = outcome == ReplyParser::Outcome::kReply;
-    const std::string why = objection(is_reply ? rest.substr(0, parser_.size()) : rest);
-    if (!is_reply || !why.empty()) {
-      fail(why.empty() ? "it does not speak RESP" : why);
+    const std::string why = is_reply ? objection(handshake_[0], rest.substr(0, parser_.size()))
+                                     : "it does not speak RESP";
+    if (!why.empty()) {
+      fail(why);
       return unread.size();
     }
     used += parser_.size();
-    --handshake_left_;
+    handshake_.pop_front();
   }
   start_ready();
   return used;
 }
 
-std::string BackendConn::objection(std::string_view reply) {
-  const bool identity = handshake_left_ == 1 && !address_.run_id.empty();
-  if (!reply.starts_with(identity ? '$' : '+')) {
+std::string BackendConn::objection(Step step, std::string_view reply) {
+  if (!reply.starts_with(step == Step::kLogin ? '+' : '$')) {
     return cat("it refused the login: ", printable(reply.substr(0, reply.find("\r\n")), 120));
   }
-  if (!identity) return {};
-  const std::string found = process_of(reply);
-  if (found == address_.run_id) return {};
-  if (worker_.on_stranger()) worker_.on_stranger()();
-  return cat("another process is there now (run id ", printable(found, 40), ", judged was ",
-             address_.run_id, ")");
+  std::string why;
+  if (step == Step::kIdentity) {
+    const std::string found = process_of(reply);
+    if (found != address_.run_id) {
+      why = cat("another process is there now (run id ", printable(found, 40), ", judged was ",
+                address_.run_id, ")");
+    }
+  } else if (step == Step::kRole && info_line(reply, "role:") == "slave") {
+    why = cat("it is a replica now, of ", printable(info_line(reply, "master_host:"), 80), ":",
+              printable(info_line(reply, "master_port:"), 10));
+  }
+  if (!why.empty() && worker_.on_stranger()) worker_.on_stranger()();
+  return why;
 }
 
 size_t BackendConn::on_data(std::string_view unread) {
@@ -274,7 +277,7 @@ void BackendConn::fail(const std::string& why) {
   stream_.reset();
   state_ = State::kBackoff;
   waiting_ = std::string();
-  handshake_left_ = 0;
+  handshake_.clear();
   is_overdue_ = false;
   parser_ = ReplyParser();
   if (failures_ == 0 || head_ != nullptr) {
@@ -346,6 +349,15 @@ void BackendConn::check_timeout() {
   } else {
     fail(cat("no answer within ", limit / 1000, " ms"));
   }
+}
+
+void BackendConn::leave() {
+  bool may_stay = state_ == State::kReady;  // else nothing was asked yet
+  for (const Pending* record = head_; may_stay && record != nullptr; record = record->next) {
+    may_stay = !record->is_write;
+  }
+  retire();
+  if (head_ != nullptr && !may_stay) fail("another server has taken its place");
 }
 
 void BackendConn::retire() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,9 +33,17 @@ class BackendConn final : public StreamHandler {
   void go_on();
   // How often a connection was lost or could not be made: what a server knew of it is gone then.
   uint64_t breaks() const { return breaks_; }
+  Side side() const { return side_; }
   int db() const { return db_; }
   // No more requests will come: closes when the last is answered, and is removed by the worker.
   void retire();
+  // Likewise, and another server has taken this one's place: a write on the way has no owner that
+  // could acknowledge it (I1), so everything ends with an error if there is one. Reads are
+  // answered.
+  void leave();
+  // The same server under another password or a newly known identity: for the next connection. What
+  // goes over this one keeps its order (I5).
+  void rename(const BackendAddress& address) { address_ = address; }
   bool is_idle() const { return head_ == nullptr; }
   const BackendAddress& address() const { return address_; }
 
@@ -45,12 +54,13 @@ class BackendConn final : public StreamHandler {
 
  private:
   enum class State { kIdle, kConnecting, kHandshake, kReady, kBackoff };
+  enum class Step { kLogin, kIdentity, kRole };  // of the handshake
 
   void dial();
   void start_ready();
   size_t read_handshake(std::string_view unread);
   // Why a reply of the handshake ends the connection; "" if it does not.
-  std::string objection(std::string_view reply);
+  std::string objection(Step step, std::string_view reply);
   size_t pass_front(std::string_view scanned);
   bool serves_one_client() const;
   void wait_for_client();
@@ -66,15 +76,15 @@ class BackendConn final : public StreamHandler {
   Worker& worker_;
   const Side side_;
   const int db_;
-  const BackendAddress address_;
+  BackendAddress address_;
   std::unique_ptr<Stream> stream_;
   State state_ = State::kIdle;
   ReplyParser parser_;
   Pending* head_ = nullptr;
   Pending* tail_ = nullptr;
-  std::string waiting_;        // requests taken before the connection was ready
-  int handshake_left_ = 0;     // the last is the server's identity, if one is expected
-  int64_t last_heard_us_ = 0;  // the timeout is for silence while something is asked
+  std::string waiting_;         // requests taken before the connection was ready
+  std::deque<Step> handshake_;  // whose answers come before those of requests
+  int64_t last_heard_us_ = 0;   // the timeout is for silence while something is asked
   bool is_overdue_ = false;
   int failures_ = 0;
   size_t in_flight_ = 0;

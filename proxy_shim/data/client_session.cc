@@ -1,6 +1,7 @@
 #include "proxy_shim/data/client_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
@@ -49,7 +50,7 @@ size_t ClientSession::on_data(std::string_view unread) {
     if (outcome == RequestParser::Outcome::kRequest) [[likely]] {
       const size_t size = parser_.consumed();
       if (!handle(request)) {
-        if ((pause_ & kPauseTurn) == 0) pause(kPauseHold);
+        if (pause_ == 0) pause(kPauseHold);
         break;
       }
       if (is_closed_) return unread.size();
@@ -92,6 +93,8 @@ bool ClientSession::count_input(size_t left) {
   std::string out;
   resp::error(out, "ERR no room for a request of this size now, try again later");
   answer(out);
+  // Its bytes are dropped now, not when it has read this: others may come through.
+  worker_.change_input_bytes(-static_cast<int64_t>(std::exchange(counted_input_, 0)));
   finish();
   return false;
 }
@@ -122,15 +125,16 @@ bool ClientSession::forward_straight(const CommandRule& rule, const Request& req
   if (!rule.is_write && worker_.checks().is_special()) [[unlikely]]
     return false;
   state_.carries_data = true;
+  BackendConn& backend = worker_.backend(Routes::side_of(flags), state_.db);
+  if (backend.is_congested()) [[unlikely]]
+    return false;
   Pending* record = worker_.pool().take();
   record->started_us = worker_.now_us();
   record->slot = static_cast<uint16_t>(slot);
   record->db = static_cast<uint8_t>(state_.db);
   record->is_write = rule.is_write;
   enqueue(record);
-  BackendConn& backend = worker_.backend(Routes::side_of(flags), state_.db);
   backend.send(request.raw, record);
-  if (backend.is_congested()) pause(kPauseBackend);
   return true;
 }
 

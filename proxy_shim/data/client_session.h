@@ -58,6 +58,8 @@ class ClientSession final : public StreamHandler {
   // Of a WATCH: what was watched did not change its owner, nor was its connection lost.
   bool watch_holds() const;
   BackendConn* watch_conn() const;
+  // What it watched is watched no more: EXEC answers nil.
+  std::unique_ptr<BackendConn> give_watch_conn();
 
   bool is_at_head(const Pending* record) const { return record == head_; }
   // Ends the connection, which does not take the reply it is owed (`collected` bytes of it here).

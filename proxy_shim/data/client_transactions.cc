@@ -22,6 +22,28 @@ void add_slots(std::vector<uint16_t>& to, const std::vector<uint16_t>& slots) {
 }
 }  // namespace
 
+Transaction::Transaction(Worker& worker) : bytes(kMulti), worker_(worker) {}
+
+Transaction::~Transaction() {
+  worker_.change_input_bytes(-counted_);
+}
+
+bool Transaction::add(const Request& request) {
+  const auto size = static_cast<int64_t>(request.raw.size());
+  if (!worker_.change_input_bytes(size)) {
+    worker_.change_input_bytes(-size);
+    return false;
+  }
+  counted_ += size;
+  if (request.is_inline) {
+    resp::request(bytes, request.argv);
+  } else {
+    bytes.append(request.raw);
+  }
+  ++count;
+  return true;
+}
+
 bool ClientSession::handle_transaction(const CommandSpec& spec, const CommandRule& rule,
                                        const Request& request) {
   if (!worker_.options().transactions) return false;
@@ -58,11 +80,7 @@ bool ClientSession::handle_transaction(const CommandSpec& spec, const CommandRul
 
 void ClientSession::queue_data(const CommandSpec& spec, const CommandRule& rule,
                                const Request& request) {
-  const bool is_first = transaction_ == nullptr;
-  if (is_first) {
-    transaction_ = std::make_unique<Transaction>();
-    transaction_->bytes = kMulti;
-  }
+  if (transaction_ == nullptr) transaction_ = std::make_unique<Transaction>(worker_);
   Transaction& all = *transaction_;
   std::vector<uint16_t> slots;
   std::string refusal = worker_.forwarder().inspect(
@@ -77,6 +95,9 @@ void ClientSession::queue_data(const CommandSpec& spec, const CommandRule& rule,
     refusal = cat("ERR a transaction is at most ", Transaction::kCommandsMax, " commands and ",
                   Transaction::kBytesMax, " bytes here");
   }
+  if (refusal.empty() && !all.add(request)) {
+    refusal = "ERR no room for a request of this size now, try again later";
+  }
   std::string out;
   if (!refusal.empty()) {
     state_.multi_failed = true;
@@ -84,12 +105,6 @@ void ClientSession::queue_data(const CommandSpec& spec, const CommandRule& rule,
     resp::error(out, refusal);
     return answer(out);
   }
-  if (request.is_inline) {
-    resp::request(all.bytes, request.argv);
-  } else {
-    all.bytes.append(request.raw);
-  }
-  ++all.count;
   all.is_write = all.is_write || rule.is_write;
   all.all_slots = all.all_slots || rule.all_slots;
   add_slots(all.slots, slots);
@@ -98,7 +113,7 @@ void ClientSession::queue_data(const CommandSpec& spec, const CommandRule& rule,
 
 // False: EXEC is the local command's, which knows the dashboard's transactions and the errors.
 bool ClientSession::execute() {
-  const std::unique_ptr<Transaction> all = std::move(transaction_);
+  std::unique_ptr<Transaction> all = std::move(transaction_);
   const bool is_watched = watch_ != nullptr && watch_->is_active;
   if (state_.multi_failed || state_.multi_count > 0 || (all == nullptr && !is_watched)) {
     end_watch();
@@ -111,18 +126,16 @@ bool ClientSession::execute() {
     return true;
   }
   if (is_watched) watch_->is_active = false;  // EXEC ends it, whatever comes of it
-  Transaction empty;
-  empty.bytes = kMulti;
-  Transaction& sent = all != nullptr ? *all : empty;
-  if (is_watched) add_slots(sent.slots, watch_->slots);
-  sent.bytes += kExec;
-  const bool taken = worker_.forwarder().submit_transaction(*this, sent, is_watched);
+  if (all == nullptr) all = std::make_unique<Transaction>(worker_);
+  if (is_watched) add_slots(all->slots, watch_->slots);
+  all->bytes += kExec;
+  const bool taken = worker_.forwarder().submit_transaction(*this, *all, is_watched);
   if (!taken) {
-    // No room to hold it. The same EXEC comes again when there is.
+    // No room for it now. The same EXEC comes again when there is.
     state_.in_multi = true;
-    sent.bytes.resize(sent.bytes.size() - kExec.size());
+    all->bytes.resize(all->bytes.size() - kExec.size());
     if (is_watched) watch_->is_active = true;
-    transaction_ = std::make_unique<Transaction>(std::move(sent));
+    transaction_ = std::move(all);
     retry_ = true;
     return true;
   }
@@ -151,7 +164,7 @@ void ClientSession::watch(const CommandSpec& spec, const Request& request) {
     watch_->side = side;
     watch_->is_lost = false;
     if (watch_->conn == nullptr || watch_->conn->db() != state_.db ||
-        watch_->conn->address() != routes.address(side)) {
+        routes.address(side).replaces(watch_->conn->address())) {
       if (watch_->conn != nullptr) worker_.retire(std::move(watch_->conn));
       watch_->conn = std::make_unique<BackendConn>(worker_, side, state_.db, routes.address(side));
     }
@@ -178,13 +191,17 @@ bool ClientSession::watch_holds() const {
   const Watch& w = *watch_;
   const Routes& routes = worker_.routes();
   if (w.is_lost || w.conn == nullptr || w.conn->breaks() != w.breaks) return false;
-  if (w.conn->db() != state_.db || w.conn->address() != routes.address(w.side)) return false;
+  if (w.conn->db() != state_.db || routes.address(w.side).replaces(w.conn->address())) return false;
   return std::all_of(w.slots.begin(), w.slots.end(),
                      [&](uint16_t slot) { return Routes::side_of(routes.flags(slot)) == w.side; });
 }
 
 BackendConn* ClientSession::watch_conn() const {
   return watch_ != nullptr ? watch_->conn.get() : nullptr;
+}
+
+std::unique_ptr<BackendConn> ClientSession::give_watch_conn() {
+  return std::move(watch_->conn);
 }
 
 void ClientSession::end_watch() {

@@ -29,8 +29,23 @@ bool blocks(const ForwardRequest& request) {
 
 }  // namespace
 
+// A server that does not keep up makes those wait who ask it: their requests stay with them, so at
+// most one goes over its connection's limit, however large each is (I9).
+bool Forwarder::must_wait(ClientSession& client, Verdict verdict, int db) {
+  bool is_congested = false;
+  if (verdict == Verdict::kSend) {
+    is_congested = worker_.backend(owner_, db).is_congested();
+  } else if (verdict == Verdict::kSplit) {
+    is_congested = worker_.backend(Side::kOld, db).is_congested() ||
+                   worker_.backend(Side::kNew, db).is_congested();
+  }
+  if (is_congested) client.pause(kPauseBackend);
+  return is_congested;
+}
+
 bool Forwarder::submit(ClientSession& client, const ForwardRequest& request) {
   const Verdict verdict = judge(client, request);
+  if (must_wait(client, verdict, request.db)) return false;
   Pending* record = worker_.pool().take();
   record->started_us = worker_.now_us();
   record->db = static_cast<uint8_t>(request.db);
@@ -222,7 +237,6 @@ void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict ver
     send_parts(record, request);
     return;
   }
-  ClientSession* client = record->client;
   Side side = owner_;
   ReadCheck* check = nullptr;
   if (!record->is_write && request.spec != nullptr && worker_.checks().is_special()) {
@@ -239,7 +253,6 @@ void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict ver
   }
   if (noted) keep_keys(record, request);
   backend.send(raw, record);
-  if (backend.is_congested()) client->pause(kPauseBackend);
   if (check != nullptr) worker_.checks().send_copy(check, owner_);
 }
 
@@ -269,12 +282,8 @@ void Forwarder::send_parts(Pending* whole, const ForwardRequest& request) {
     if (part->is_write && (any_flags_ & kRouteNoted) != 0) keep_keys(part, request);
     parts[p] = part;
   }
-  ClientSession* client = whole->client;
-  const int db = request.db;
   for (size_t p = 0; p < Fanout::kParts; ++p) {
-    BackendConn& backend = worker_.backend(static_cast<Side>(p), db);
-    backend.send(requests[p], parts[p]);
-    if (backend.is_congested()) client->pause(kPauseBackend);
+    worker_.backend(static_cast<Side>(p), request.db).send(requests[p], parts[p]);
   }
 }
 
@@ -312,6 +321,7 @@ bool Forwarder::submit_transaction(ClientSession& client, const Transaction& tra
   slots_ = transaction.slots;
   const Verdict verdict =
       judge_transaction(client, transaction.is_write, transaction.all_slots, is_watched);
+  if (verdict == Verdict::kSend && must_wait(client, verdict, client.db())) return false;
   Pending* record = worker_.pool().take();
   record->started_us = worker_.now_us();
   record->db = static_cast<uint8_t>(client.db());
@@ -365,7 +375,6 @@ void Forwarder::send_transaction(Pending* record, std::string_view bytes) {
   BackendConn* watched = record->is_watched ? client->watch_conn() : nullptr;
   BackendConn& backend = watched != nullptr ? *watched : worker_.backend(owner_, record->db);
   backend.send(bytes, record);
-  if (backend.is_congested()) client->pause(kPauseBackend);
 }
 
 void Forwarder::refuse(Pending* record) {

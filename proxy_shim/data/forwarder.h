@@ -29,8 +29,9 @@ class Forwarder {
  public:
   explicit Forwarder(Worker& worker) : worker_(worker) {}
 
-  // False: it should be held and there is no room (the client must not be read on, and brings the
-  // same request again). Otherwise it is on its way, held, or answered.
+  // False: it should be held and there is no room, or its server does not keep up and the client is
+  // paused (it must not be read on, and brings the same request again). Otherwise it is on its way,
+  // held, or answered.
   bool submit(ClientSession& client, const ForwardRequest& request);
 
   // For a command that is to be queued in MULTI, or WATCH: its slots, and the error if it may not
@@ -52,6 +53,7 @@ class Forwarder {
                             bool is_watched);
   void resubmit_transaction(Pending* held);
   void send_transaction(Pending* record, std::string_view bytes);
+  bool must_wait(ClientSession& client, Verdict verdict, int db);
   bool locate_keys(const ForwardRequest& request);
   bool must_hold(const ClientSession& client, bool write, bool all_slots, uint8_t any_flags) const;
   Verdict refuse_for_slot(bool write);

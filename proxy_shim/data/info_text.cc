@@ -36,6 +36,8 @@ void server_section(const ServerView& server, std::string& out) {
   line(out, "run_id", server.options.run_id);
   line(out, "tcp_port", server.port);
   line(out, "thread_num", server.options.threads);
+  line(out, "sync_thread_num", int64_t{0});  // nothing replicates from here
+  line(out, "server_id", int64_t{1});
   line(out, "uptime_in_seconds", server.uptime_s);
   line(out, "uptime_in_days", server.uptime_s / 86400);
 }

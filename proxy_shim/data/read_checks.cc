@@ -154,7 +154,7 @@ void ReadChecks::send_shadow(ReadCheck* check, Side side) {
 bool ReadChecks::saw(Pending* record, std::string_view reply) {
   ReadCheck* check = record->check;
   if (check->is_fallback) {
-    if (!check->is_second_look && !record->partly_passed && is_miss(reply)) {
+    if (!is_stopped_ && !check->is_second_look && !record->partly_passed && is_miss(reply)) {
       check->is_second_look = true;
       check->replies[0] = reply;
       ++counts_.fallbacks;

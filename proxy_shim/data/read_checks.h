@@ -41,6 +41,8 @@ class ReadChecks {
   ReadChecks& operator=(const ReadChecks&) = delete;
 
   void set(const DataRules& rules) { rules_ = rules; }
+  // Nothing more is sent: the connections are going.
+  void stop() { is_stopped_ = true; }
   bool is_guarded() const { return rules_.guard != Guard::kOff; }
   bool is_special() const { return rules_.reads != ReadPolicy::kOwner; }
 
@@ -67,6 +69,7 @@ class ReadChecks {
 
   Worker& worker_;
   DataRules rules_;
+  bool is_stopped_ = false;
   int sample_ = 0;
   int in_flight_ = 0;
   ReadCheckCounts counts_;

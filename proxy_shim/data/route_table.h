@@ -33,7 +33,15 @@ struct BackendAddress {
   // The process that was judged to be this server (INFO's run_id): a new connection that finds
   // another one there is not used (DESIGN 6.3). Empty: any.
   std::string run_id = {};
-  bool operator==(const BackendAddress&) const = default;
+  // It owns slots, and servers of its kind are master or replica as a whole: a new connection that
+  // finds a replica there is not used either. Told with an identity only.
+  bool is_master = false;
+  // Another server or process than `before`, so what is asked there is asked of somebody else. A
+  // password, or an identity that is only known by now, does not make it one.
+  bool replaces(const BackendAddress& before) const {
+    return address != before.address ||
+           (!run_id.empty() && !before.run_id.empty() && run_id != before.run_id);
+  }
 };
 
 struct RouteTable {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/resp/request_parser.h"
 #include "proxy_shim/data/backend_conn.h"
 
 namespace sf {
@@ -15,11 +16,23 @@ struct Transaction {
   static constexpr size_t kBytesMax = 16UL << 20;
   static constexpr uint32_t kCommandsMax = 10'000;
 
+  explicit Transaction(Worker& worker);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  // Appends a command. False, and nothing done: all clients' unfinished requests have no room.
+  bool add(const Request& request);
+
   std::string bytes;  // MULTI and the commands, RESP; EXEC is added when it comes
   uint32_t count = 0;
   std::vector<uint16_t> slots;  // of all keys, without repetitions
   bool is_write = false;
   bool all_slots = false;
+
+ private:
+  Worker& worker_;
+  int64_t counted_ = 0;  // in what input-bytes-max limits
 };
 
 // WATCH is a state of a connection, so its client gets one of its own.

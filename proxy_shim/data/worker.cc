@@ -43,6 +43,7 @@ Worker::Worker(int index, Loop& loop, PlaneShared& shared, std::shared_ptr<const
 
 Worker::~Worker() {
   *alive_ = nullptr;
+  checks_.stop();
   for (const TimerId id : timers_) loop_.cancel(id);
   shared_.clients.fetch_sub(static_cast<int64_t>(clients_.size()), std::memory_order_relaxed);
   clients_.clear();
@@ -93,16 +94,38 @@ void Worker::retire(std::unique_ptr<BackendConn> conn) {
   retired_.back()->retire();
 }
 
-// Connections to an address that is no longer a side's end when the last answer is in.
+// A connection to a server that is no longer a side's ends when the last read is answered, and at
+// once if a write is on its way there, also one of a client's own (WATCH) or from an earlier
+// change.
 void Worker::renew_backends() {
-  for (size_t side = 0; side < backends_.size(); ++side) {
-    const BackendAddress& wanted = routes_->address(static_cast<Side>(side));
-    for (auto& conn : backends_[side]) {
-      if (conn == nullptr || conn->address() == wanted) continue;
-      retire(std::move(conn));
+  for (auto& side : backends_) {
+    for (auto& conn : side) {
+      if (conn == nullptr) continue;
+      if (is_replaced(*conn)) {
+        retired_.push_back(std::move(conn));
+      } else {
+        conn->rename(routes_->address(conn->side()));
+      }
     }
   }
+  for (auto& [id, client] : clients_) {
+    BackendConn* own = client->watch_conn();
+    if (own == nullptr) continue;
+    if (is_replaced(*own)) {
+      retired_.push_back(client->give_watch_conn());
+    } else {
+      own->rename(routes_->address(own->side()));
+    }
+  }
+  // Clients that are told may retire more of them.
+  for (size_t i = 0; i < retired_.size(); ++i) {
+    if (is_replaced(*retired_[i])) retired_[i]->leave();
+  }
   warm_backends();
+}
+
+bool Worker::is_replaced(const BackendConn& conn) const {
+  return routes_->address(conn.side()).replaces(conn.address());
 }
 
 // A side's first request after a switch shall not wait for a connection.

@@ -113,6 +113,7 @@ class Worker {
   void open_backend(Side side, int db);
   void resume_all_waiting();
   void renew_backends();
+  bool is_replaced(const BackendConn& conn) const;
   void warm_backends();
   void release_held();
   bool stays_held(const Pending& held) const;

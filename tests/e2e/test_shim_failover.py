@@ -3,6 +3,8 @@ itself, stops that side's writes, says what to do, and goes on with the successo
 on to the successor is lost, and a replaced master that comes back gets nothing. (Reloading itself: test_shim_reload.)"""
 import json
 import os
+import signal
+import socket
 import sys
 import time
 
@@ -14,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 
 from ferry_env import Env, connect, wait_until  # noqa: E402
 from move_env import Move  # noqa: E402
-from shim_env import Permit, Writer, keys_in, slot_of  # noqa: E402
+from shim_env import Permit, Shim, Writer, follow_redis, keys_in, slot_of  # noqa: E402
 
 SLOTS = "901-1023"
 STOPPED = "writes to slot"
@@ -222,3 +224,28 @@ def test_I3_a_master_replaced_while_slots_are_being_cut_over(env, side):
     for key in [k for k in writer.keys if after[slot_of(k)] == survivor]:
         got = int(connect(move.shim_port).get(key) or 0)
         assert got == writer.acked[key] or got in writer.maybe[key], (key, got, writer.acked[key])
+
+
+def test_I1_a_former_master_that_stood_still_acknowledges_nothing_after_reload(env):
+    """It has the write in its socket and executes it when it goes on; its client was told that nobody knows."""
+    old, new, slave = env.redis("old"), env.redis("new"), env.redis("slave")
+    follow_redis(old.port, new.port)
+    follow_redis(old.port, slave.port)
+    shim = Shim(env, old.address, new.address, "0-1023", "redis").start(init=True)
+    connect(shim.port).set("k", "before")
+    wait_until("the slave has it", lambda: connect(slave.port).get("k") == b"before")
+    os.kill(old.pid, signal.SIGSTOP)
+    try:
+        client = socket.create_connection(("127.0.0.1", shim.port), timeout=15)
+        client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\nlost\r\n")
+        connect(slave.port).execute_command("REPLICAOF", "NO", "ONE")
+        connect(new.port).execute_command("REPLICAOF", "127.0.0.1", slave.port)
+        shim.write_plan(old={"master": slave.address, "servers": [slave.address], "password": "", "kind": "redis"})
+        assert "does not answer" in shim.ask("RELOAD")
+        reply = client.recv(300)
+    finally:
+        os.kill(old.pid, signal.SIGCONT)
+    assert reply.startswith(b"-ERR") and b"may or may not have been executed" in reply, reply
+    assert connect(shim.port).get("k") == b"before"
+    assert connect(shim.port).set("k", "after")
+    assert connect(slave.port).get("k") == b"after"

@@ -277,6 +277,37 @@ TEST_CASE("I1 I6: a new connection that finds another process than the one judge
   CHECK(server.value(0, "k") == "3");
 }
 
+TEST_CASE("I1: a new connection that finds the owner demoted is not used (DESIGN 6.3)") {
+  std::atomic<int> told{0};
+  std::atomic<bool> is_replica{false};
+  FakeServer server;
+  server.set_rule([&is_replica](const Words& request) {
+    if (request[0] != "INFO") return FakeAction{};
+    std::string text = cat("# Server\r\nrun_id:", std::string(40, 'a'), "\r\n");
+    if (request[1] == "replication") {
+      text = is_replica ? "role:slave\r\nmaster_host:10.0.0.7\r\nmaster_port:6379\r\n"
+                        : "role:master\r\n";
+    }
+    return FakeAction{FakeAction::Kind::kReply, cat("$", text.size(), "\r\n", text, "\r\n")};
+  });
+  ShimFixture shim([&told](DataPlane& plane) { plane.on_stranger([&told] { ++told; }); });
+  shim.table.old_side = {{"127.0.0.1", server.port()}, "", std::string(40, 'a'), true};
+  shim.publish();
+  TestClient c = shim.client();
+  CHECK(reply_text(c.call({"SET", "k", "1"})) == "+OK");
+  CHECK(told == 0);
+  is_replica = true;
+  server.close_connections();
+  CHECK(eventually([&] {
+    return reply_text(c.call({"SET", "k", "2"})).find("it is a replica now, of 10.0.0.7:6379") !=
+           std::string::npos;
+  }));
+  CHECK(told > 0);
+  CHECK(server.value(0, "k") == "1");
+  is_replica = false;
+  CHECK(eventually([&] { return reply_text(c.call({"SET", "k", "3"})) == "+OK"; }));
+}
+
 TEST_CASE("T7: a reply that nobody asked for ends that connection, not the order") {
   ShimFixture shim;
   shim.old_server.set_rule([](const Words& request) {
@@ -290,25 +321,106 @@ TEST_CASE("T7: a reply that nobody asked for ends that connection, not the order
   CHECK(reply_text(c.call({"GET", "k"})) == "\"v\"");
 }
 
-TEST_CASE(
-    "a new address: requests under way are answered by the old connection, later ones by the new") {
-  ShimFixture shim;
-  FakeServer successor;
-  shim.old_server.set_rule([](const Words& request) {
-    return FakeAction{request[0] == "INCR" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
+namespace {
+
+// `command` waits until release(), and so does what comes behind it on its connection.
+void let_wait(FakeServer& server, const std::string& command) {
+  server.set_rule([command](const Words& request) {
+    return FakeAction{request[0] == command ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual,
                       ""};
   });
+}
+
+}  // namespace
+
+TEST_CASE("I1: a new address: reads under way are answered by the server that was asked") {
+  ShimFixture shim;
+  FakeServer successor;
+  shim.old_server.set_value(0, "k", "before");
+  let_wait(shim.old_server, "GET");
   TestClient c = shim.client();
-  c.send({"INCR", "k"});
-  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  c.send({"GET", "k"});
+  REQUIRE(shim.old_server.wait_for("GET", 1));
   shim.table.old_side.address.port = successor.port();
   shim.publish();
   c.send({"SET", "k", "v"});
   REQUIRE(successor.wait_for("SET", 1));
   shim.old_server.release();
-  CHECK(reply_text(c.read()) == ":1");
+  CHECK(reply_text(c.read()) == "\"before\"");
   CHECK(reply_text(c.read()) == "+OK");
   CHECK(eventually([&] { return shim.old_server.connections() == 0; }));
+}
+
+TEST_CASE("I1: a new address: a server that owns nothing any more acknowledges no write") {
+  ShimFixture shim;
+  FakeServer successor;
+  let_wait(shim.old_server, "INCR");
+  TestClient c = shim.client();
+  c.send({"GET", "k"});
+  c.send({"INCR", "k"});
+  CHECK(reply_text(c.read()) == "nil");
+  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  shim.table.old_side.address.port = successor.port();
+  shim.publish();
+  // Told while the former master still stands still: nobody can know what it will do.
+  const std::string answer = reply_text(c.read());
+  CHECK(answer.starts_with("-ERR server 127.0.0.1:"));
+  CHECK(answer.find("another server has taken its place; the command may or may not have been "
+                    "executed") != std::string::npos);
+  shim.old_server.release();
+  CHECK(reply_text(c.call({"GET", "k"})) == "nil");
+  CHECK(eventually([&] { return shim.old_server.connections() == 0; }));
+  const auto drained = shim.plane->drain(SlotSet::range(0, 1023), InFlight::kWrites, 1000);
+  REQUIRE(drained.is_ok());
+  CHECK(drained->unanswered == 1);
+}
+
+TEST_CASE("I1: a new address: what waits for a connection to the former one is not sent there") {
+  ShimFixture shim;
+  FakeServer silent("password");
+  FakeServer successor;
+  let_wait(silent, "INFO");
+  // The server is asked who it is before anything else, and does not say it.
+  shim.table.old_side = {{"127.0.0.1", silent.port()}, "password", std::string(40, 'a')};
+  shim.publish();
+  REQUIRE(silent.wait_for("INFO", 1));
+  TestClient c = shim.client();
+  c.send({"SET", "k", "v"});
+  CHECK(eventually([&] { return shim.plane->stats().inflight == 1; }));
+  shim.table.old_side = {{"127.0.0.1", successor.port()}, ""};
+  shim.publish();
+  CHECK(reply_text(c.read()).find("is not reachable: another server has taken its place") !=
+        std::string::npos);
+  silent.release();
+  CHECK(eventually([&] { return silent.connections() == 0; }));
+  CHECK(silent.count("SET") == 0);
+}
+
+TEST_CASE("I5: a new password or an identity known late lets no request overtake another") {
+  for (const bool is_password : {true, false}) {
+    CAPTURE(is_password);
+    ShimFixture shim;
+    let_wait(shim.old_server, "INCR");
+    TestClient c = shim.client();
+    c.send({"INCR", "n"});
+    c.send({"SET", "k", "1"});
+    REQUIRE(shim.old_server.wait_for("INCR", 1));
+    if (is_password) {
+      shim.table.old_side.password = "other";
+    } else {
+      shim.table.old_side.run_id = std::string(40, 'a');
+    }
+    shim.publish();
+    c.send({"SET", "k", "2"});
+    CHECK(eventually([&] { return shim.plane->stats().inflight == 3; }));
+    CHECK(shim.old_server.count("SET") == 0);
+    shim.old_server.set_rule({});
+    shim.old_server.release();
+    CHECK(reply_text(c.read()) == ":1");
+    CHECK(reply_text(c.read()) == "+OK");
+    CHECK(reply_text(c.read()) == "+OK");
+    CHECK(shim.old_server.value(0, "k") == "2");
+  }
 }
 
 TEST_CASE("slots outside the plan, in doubt, or of a group without a master are refused") {

@@ -1,6 +1,9 @@
 // I9: the limits of the data path on bytes and requests, a client's, a connection's and in total.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
 #include "tests/unit/proxy_shim/data/shim_fixture.h"
@@ -44,8 +47,10 @@ TEST_CASE("I9: a connection to a server has a limit of unanswered requests, over
   CHECK(eventually([&] { return shim.plane->stats().inflight == 33; }));
   b.send_raw(increments(300));
   CHECK(eventually([&] { return shim.plane->stats().inflight == 51; }));
+  // One is over it, then everybody waits.
   c.send_raw(increments(300));
-  CHECK(eventually([&] { return shim.plane->stats().inflight == 52; }));  // it is seen, then paused
+  CHECK(shim.ask({"PING"}) == "+PONG");
+  CHECK(shim.plane->stats().inflight == 51);
   shim.old_server.set_rule({});
   shim.old_server.release();
   for (int i = 0; i < 300; ++i) {
@@ -93,6 +98,38 @@ TEST_CASE("I9: unfinished requests have a limit in total; who goes over it is to
   CHECK(reply_text(gone.read()).starts_with("-ERR no room for a request of this size"));
   CHECK(gone.is_closed());
   CHECK(shim.ask({"GET", "k"}) == "\"small\"");
+}
+
+TEST_CASE("I9: large requests to a server that stands still stay with their clients") {
+  DataPlaneOptions options = one_thread();
+  options.input_bytes_max = 8UL << 20;
+  ShimFixture shim(options);
+  let_increments_wait(shim);
+  TestClient first = shim.client();
+  first.send({"INCR", "n"});
+  REQUIRE(shim.old_server.wait_for("INCR", 1));
+  constexpr int kClients = 20;
+  const std::string value(6UL << 20, 'x');
+  std::atomic<int> refused{0};
+  std::atomic<int> served{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&] {
+      TestClient c = shim.client();
+      c.send({"SET", "k", value});
+      const auto reply = c.try_read();
+      ++(reply && !reply->is_error() ? served : refused);
+    });
+  }
+  // The connection takes 4 MiB and one request more, the kernel some; two more are in the budget.
+  CHECK(eventually([&] { return refused >= kClients / 2; }));
+  CHECK(shim.plane->stats().inflight <= kClients / 2);
+  shim.old_server.set_rule({});
+  shim.old_server.release();
+  for (std::thread& thread : threads) thread.join();
+  CHECK(refused + served == kClients);
+  CHECK(served > 0);
+  CHECK(reply_text(first.read()) == ":1");
 }
 
 TEST_CASE("I9: a reply that is larger than reply_bytes_max goes to a client that reads it") {

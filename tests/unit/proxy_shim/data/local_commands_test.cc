@@ -54,6 +54,17 @@ TEST_CASE("T2: INFO keyspace lists every database with keys, and nothing else lo
         "# Keyspace\r\ndb0:keys=4500,expires=0,avg_ttl=0\r\ndb3:keys=7,expires=0,avg_ttl=0\r\n");
 }
 
+TEST_CASE("Pika's INFO keyspace 1 and 0 are no syntax errors (contracts/pika replies/02)") {
+  ShimFixture shim;
+  TestClient c = shim.client();
+  const std::string plain = c.call({"INFO", "keyspace"}).text;
+  CHECK(c.call({"INFO", "keyspace", "1"}).text == plain);
+  CHECK(c.call({"info", "KEYSPACE", "0", "db0"}).text == plain);
+  CHECK(reply_text(c.call({"INFO", "keyspace", "x"})) == "-ERR syntax error");
+  CHECK(reply_text(c.call({"INFO", "server", "1"})) == "-ERR syntax error");
+  CHECK(c.call({"INFO", "server"}).text.find("\r\nserver_id:1\r\n") != std::string::npos);
+}
+
 TEST_CASE("T20: the fork's INFO replication has two numbers and is no candidate") {
   ShimFixture shim;
   TestClient c = shim.client();

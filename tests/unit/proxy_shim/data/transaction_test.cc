@@ -119,6 +119,60 @@ TEST_CASE(
   CHECK(reply_text(c.read()) == "\"2\"");
 }
 
+TEST_CASE("I1: an EXEC on its way to a server that is replaced is not acknowledged by it") {
+  for (const bool is_watched : {true, false}) {
+    CAPTURE(is_watched);
+    Rig rig;
+    RedisProcess successor;
+    const std::string key = key_in(700);
+    TestClient direct(rig.old_redis.port());
+    TestClient c = rig.shim.client();
+    if (is_watched) CHECK(ask(c, {"WATCH", key}) == "+OK");
+    ask(c, {"MULTI"});
+    ask(c, {"SET", key, "1"});
+    CHECK(ask(direct, {"CLIENT", "PAUSE", "100000", "WRITE"}) == "+OK");
+    c.send({"EXEC"});
+    CHECK(eventually([&] { return rig.shim.plane->stats().inflight == 1; }));
+    rig.shim.table.old_side.address.port = successor.port();
+    rig.shim.publish();
+    CHECK(reply_text(c.read()).find("may or may not have been executed") != std::string::npos);
+    CHECK(ask(c, {"WATCH", key}) == "+OK");
+    ask(c, {"MULTI"});
+    ask(c, {"SET", key, "2"});
+    CHECK(ask(c, {"EXEC"}) == "[+OK]");
+    CHECK(ask(c, {"GET", key}) == "\"2\"");
+  }
+}
+
+TEST_CASE("I9: what is queued in MULTI counts as requests not yet whole, until EXEC or DISCARD") {
+  DataPlaneOptions options = ShimFixture::test_options();
+  options.input_bytes_max = 6UL << 20;  // two queued and one on its way
+  Rig rig(options);
+  const std::string half(2UL << 20, 'x');
+  std::vector<std::unique_ptr<TestClient>> clients;
+  const auto queue = [&](size_t i) {
+    ask(*clients[i], {"MULTI"});
+    return ask(*clients[i], {"SET", key_in(700), half.substr(0, half.size() - 1000)});
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<TestClient>(rig.shim.plane->port()));
+  }
+  CHECK(queue(0) == "+QUEUED");
+  CHECK(queue(1) == "+QUEUED");
+  CHECK(queue(2).starts_with("-ERR no room"));
+  CHECK(ask(*clients[2], {"EXEC"}).starts_with("-EXECABORT"));
+  CHECK(ask(*clients[0], {"DISCARD"}) == "+OK");
+  CHECK(queue(2) == "+QUEUED");
+  CHECK(ask(*clients[1], {"EXEC"}) == "[+OK]");
+  CHECK(queue(0) == "+QUEUED");
+  CHECK(ask(*clients[0], {"EXEC"}) == "[+OK]");
+  clients[2].reset();  // its client leaves
+  clients[2] = std::make_unique<TestClient>(rig.shim.plane->port());
+  CHECK(eventually([&] { return rig.shim.plane->stats().clients == 3; }));
+  CHECK(queue(2) == "+QUEUED");
+  CHECK(queue(1) == "+QUEUED");
+}
+
 TEST_CASE("a client that leaves in MULTI, WATCH or a held EXEC leaves nothing behind") {
   Rig rig;
   const std::string key = key_in(700);

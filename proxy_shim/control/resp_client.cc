@@ -1,6 +1,7 @@
 #include "proxy_shim/control/resp_client.h"
 
 #include <hiredis/hiredis.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,8 @@
 
 namespace sf {
 namespace {
+
+constexpr int64_t kShortestMs = 10;  // for an answer, however little of a bound is left
 
 timeval to_timeval(int64_t ms) {
   ms = std::max<int64_t>(ms, 1);
@@ -147,11 +150,38 @@ Status RespClient::read_late(int64_t timeout_ms) {
   return Status::ok();
 }
 
+// As redisGetReply(), but late to the microsecond: the kernel rounds a socket's own timeout up to
+// its ticks, 10 ms and one more at 100 Hz, and requests may be held meanwhile. Not ok: `late`, or
+// the context says why.
+bool RespClient::read_reply(void** raw, int64_t timeout_ms, bool* late) {
+  using std::chrono::steady_clock;
+  const auto deadline =
+      steady_clock::now() + std::chrono::milliseconds(std::max(timeout_ms, kShortestMs));
+  redisSetTimeout(context_, to_timeval(timeout_ms));  // of what is sent
+  for (int sent = 0; sent == 0;) {
+    if (redisBufferWrite(context_, &sent) != REDIS_OK) {
+      *late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
+      return false;
+    }
+  }
+  for (;;) {
+    if (redisGetReplyFromReader(context_, raw) != REDIS_OK) return false;
+    if (*raw != nullptr) return true;
+    const auto left = std::max(deadline - steady_clock::now(), steady_clock::duration::zero());
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(left).count();
+    const timespec wait{us / 1'000'000, us % 1'000'000 * 1000};
+    pollfd readable{context_->fd, POLLIN, 0};
+    const int ready = ppoll(&readable, 1, &wait, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    *late = ready == 0;
+    if (*late || redisBufferRead(context_) != REDIS_OK) return false;
+  }
+}
+
 Result<Reply> RespClient::next_reply(const std::string& command, int64_t timeout_ms) {
-  redisSetTimeout(context_, to_timeval(timeout_ms));
   void* raw = nullptr;
-  if (redisGetReply(context_, &raw) != REDIS_OK || raw == nullptr) {
-    const bool late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
+  bool late = false;
+  if (!read_reply(&raw, timeout_ms, &late)) {
     const std::string why = context_->errstr;
     const auto waited = std::chrono::steady_clock::now() - late_since_;
     if (late && keeps_late_ && waited < std::chrono::milliseconds(kLateMaxMs)) {

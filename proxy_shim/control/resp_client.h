@@ -71,6 +71,7 @@ class RespClient {
                                           int64_t timeout_ms);
   Result<Reply> next_reply(const std::string& command, int64_t timeout_ms);
   Status read_late(int64_t timeout_ms);
+  bool read_reply(void** raw, int64_t timeout_ms, bool* late);
 
   HostPort address_;
   std::string password_;

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 constexpr int64_t kQuietMs = 2'000;  // timeout of a call outside the pause
 constexpr int64_t kUndoMs = 30;      // of a call that takes back, with requests held: more is owed
 constexpr int64_t kMarkMs = 240;     // of the marker, with requests held
-constexpr int64_t kSliceMs = 20;     // between looks at the interrupts while waiting
+constexpr int64_t kSliceMs = 30;     // between looks at the interrupts while waiting
 constexpr int64_t kLeaseMarginMs = 500;  // a lease outlives the bound by this
 
 CutEvent::Type answer_type(Act action) {

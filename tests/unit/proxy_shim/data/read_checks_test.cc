@@ -137,3 +137,17 @@ TEST_CASE("C01 C16: guard pika-3.5 keeps what ends the server behind from it, ev
   shim.ask({"PFCOUNT", key});
   CHECK(shim.old_server.count("PFCOUNT") == 1);
 }
+
+TEST_CASE("new-then-old: a read that is on its way when the shim ends asks nobody else") {
+  ShimFixture shim(with(ReadPolicy::kNewThenOld));
+  shim.new_server.set_rule([](const Words& request) {
+    return FakeAction{request[0] == "GET" ? FakeAction::Kind::kWait : FakeAction::Kind::kUsual, ""};
+  });
+  TestClient c = shim.client();
+  c.send({"GET", key_in(700)});
+  REQUIRE(shim.new_server.wait_for("GET", 1));
+  shim.plane->shut_down(0);
+  shim.plane.reset();
+  CHECK(shim.old_server.count("GET") == 0);
+  CHECK(c.is_closed());
+}

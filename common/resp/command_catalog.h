@@ -30,7 +30,7 @@ enum CommandFlag : uint32_t {
   // A replica that is sent the command, rather than what it did, may come to another result: it
   // changes what is there by what is there, or looks at a condition, a TTL or chance (DESIGN 6.4).
   kCmdNoted = 1U << 16,
-  kCmdNotedIf = 1U << 17,      // ... with some of its options (SET)
+  kCmdNotedIf = 1U << 17,      // ... with some of its options (SET), or where TTLs are lost (SETEX)
   kCmdMovableKeys = 1U << 15,  // key positions depend on arguments (ZUNIONSTORE, EVAL, XREAD ...)
 };
 

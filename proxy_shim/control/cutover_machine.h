@@ -35,6 +35,7 @@ struct CutTraits {
   bool holds_stay = false;  // one end for the whole server: slots that stay are held too until then
   bool permanent_fence = true;  // the old side can be closed for writes for good
   bool heals = false;  // replicates unfaithfully: what may differ is compared and put right (I2b)
+  bool loses_timed = false;  // ... and a write that sets a TTL (SETEX) too (Pika 4.0)
 };
 
 struct CutEvent {

@@ -92,7 +92,8 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
                                             ports.plane, ports.clock, ports.log.tagged("heal"))),
       report_(ports_, ports.run_id),
       commands_(ports_, runner_.get(), &report_, ports.reloader) {
-  if (lanes_.front().there->traits().heals) board_->note_writes();
+  const CutTraits& traits = lanes_.front().there->traits();
+  if (traits.heals) board_->note_writes(traits.loses_timed);
   monitor_->before_accepting([this](PairSide side) { return watch_->confirms(side); });
 }
 

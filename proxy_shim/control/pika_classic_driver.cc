@@ -5,6 +5,8 @@ namespace sf {
 Status PikaClassicDriver::check_mode(RespClient& client, int64_t timeout_ms) {
   Result<std::string> mode = config_get(client, "instance-mode", timeout_ms);
   if (!mode) return mode.status();
+  // Its replicas take an absolute time for 32 bits of milliseconds: what came with one is gone.
+  if ((&client == &old_ ? old_server_ : new_server_).major > 3) traits_.loses_timed = true;
   if (*mode == "classic") return Status::ok();
   return Status::refused(cat(client.address().text(), " has instance-mode '", *mode,
                              "', the plan's kind pika is for classic"));
@@ -88,7 +90,7 @@ Result<ServerFacts> PikaClassicDriver::facts(PairSide side, int64_t timeout_ms) 
   Result<std::string> most = config_get(client, "maxmemory", timeout_ms);
   if (!most) return most.status();
   ServerFacts out;
-  out.run_id = server->run_id;
+  out.run_id = server->process;
   out.is_master = said->is_master;
   out.used_memory = parse_int64(info_field(info->text, "used_memory")).value_or(0);
   out.maxmemory = parse_int64(*most).value_or(0);

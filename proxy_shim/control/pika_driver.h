@@ -101,9 +101,9 @@ class PikaDriver : public BackendDriver {
   virtual Status check_mode(RespClient& client, int64_t timeout_ms) = 0;
 
   Result<std::string> config_get(RespClient& client, const char* name, int64_t timeout_ms);
-  // Which process that is: its run id. Versions before 3.5 have none, and in a container the
-  // process id is the same in every life and in every server; so there its address and the second
-  // of its start, as noted when it was first seen, belong to it.
+  // Which process that is. A run id is kept over a restart or there is none, and in a container the
+  // process id is the same in every life and in every server; so its address and the second of its
+  // start, as noted when it was first seen, belong to it.
   std::string process_of(const RespClient& client, const PikaServer& server);
   // A server by another address than the plan's: Pika says its interface's, not the one dialled.
   bool is_server(const HostPort& said, RespClient& known, const std::string& run_id,
@@ -151,11 +151,9 @@ class PikaDriver : public BackendDriver {
   Healing healing_of(const std::vector<Pair>& pairs, size_t compared) const;
   Status write_healed(const std::vector<Pair>& pairs, int64_t deadline_us);
   std::string heal_note(const SlotSet& slots) const;
-  // Since 3.5.
-  bool has_streams() const {
-    return old_server_.major > 3 || (old_server_.major == 3 && old_server_.minor >= 5);
-  }
+  PikaAsked asked() const;
   std::string copying_text(const SlotSet& slots, const PikaSide& to);
+  std::string stuck_text(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   static bool all_values(const Reply& reply, const PikaFence& fence);
@@ -176,7 +174,7 @@ class PikaDriver : public BackendDriver {
     int64_t since_s = 0;  // as in the process's name
     int64_t last_s = 0;   // as its newest uptime says
   };
-  std::map<std::string, Start> starts_;          // by address, of servers without a run id
+  std::map<std::string, Start> starts_;          // by address
   std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
   std::string tried_;                            // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
@@ -187,6 +185,12 @@ class PikaDriver : public BackendDriver {
     Binlogs last;
   };
   std::map<std::string, Copies> copies_;  // by the unit's slots: each is copied by itself
+  struct Ups {
+    int count = 0;  // times its link came up while its end did not move
+    bool was_up = false;
+    Binlogs at;
+  };
+  std::map<std::string, Ups> ups_;  // likewise
   bool was_copying_ = false;
   std::string leaving_;      // run id of the new side while make_ready() has it leave
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none

@@ -16,15 +16,17 @@ struct PikaFault {
   std::string text;  // what happens, for people
 };
 
-// The two keys of a trial.
+// The keys of a trial.
 struct PikaTrial {
   std::string ttl_key;
   std::string append_key;
+  std::string setex_key;
 };
 
 // Writes the trial's keys. Own records only; they are deleted by end_trial().
 Status begin_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_ms);
-// Reads them at the new side. kUnavailable: not there yet. Empty: both are as they should be.
+// Reads them at the new side, which has applied what was written before: what is missing there was
+// lost, not late. Empty: all are as they should be. Errors: kUnavailable, it had not applied it.
 Result<std::vector<PikaFault>> read_trial(RespClient& new_side, const PikaTrial& trial,
                                           int64_t timeout_ms);
 Status end_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_ms);
@@ -32,11 +34,12 @@ Status end_trial(RespClient& old_side, const PikaTrial& trial, int64_t timeout_m
 // What is known of a version and cannot be tried without a copy.
 std::vector<PikaFault> faults_of_version(int major, int minor);
 
-// The heal list puts right what it does (DESIGN 6.4).
-bool is_healable(const PikaFault& fault);
+// The heal list puts right what it does (DESIGN 6.4). `timed`: it has the keys of SETEX and its
+// like.
+bool is_healable(const PikaFault& fault, bool timed);
 
-// "" if each of `found` is in `accepted`; else the sentence that names the others.
+// "" if each of `found` is healable or in `accepted`; else the sentence that names the others.
 std::string not_accepted(const std::vector<PikaFault>& found,
-                         const std::vector<std::string>& accepted);
+                         const std::vector<std::string>& accepted, bool timed);
 
 }  // namespace sf

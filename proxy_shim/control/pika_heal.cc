@@ -47,7 +47,8 @@ Result<int64_t> PikaDriver::settle(const SlotSet& slots, int64_t most_us, int64_
       if (several) requests->push_back({"SELECT", std::to_string(database_of(binlog))});
     }
     for (const std::string& key : keys.keys) {
-      put.push_back({"SETEX", key, "1000", keys.value});  // gone by itself should we end here
+      put.push_back({"SET", key, keys.value});
+      put.push_back({"EXPIRE", key, "1000"});  // gone by itself should we end here
       remove.push_back({"DEL", key});
     }
     get.push_back(keys.get_command());
@@ -74,12 +75,17 @@ Result<int64_t> PikaDriver::settle(const SlotSet& slots, int64_t most_us, int64_
   return took_us;
 }
 
+PikaAsked PikaDriver::asked() const {
+  const int major = old_server_.major;
+  return {.streams = major > 3 || (major == 3 && old_server_.minor >= 5), .slack_s = major > 3};
+}
+
 Result<std::vector<PikaDriver::Pair>> PikaDriver::differing(const std::vector<HealKey>& keys,
                                                             int64_t timeout_ms) {
   // The old side first: what the new one then has is not older.
-  Result<std::vector<PikaValue>> was = read_keys(old_, keys, has_streams(), timeout_ms);
+  Result<std::vector<PikaValue>> was = read_keys(old_, keys, asked(), timeout_ms);
   if (!was) return was.status();
-  Result<std::vector<PikaValue>> is = read_keys(new_, keys, has_streams(), timeout_ms);
+  Result<std::vector<PikaValue>> is = read_keys(new_, keys, asked(), timeout_ms);
   if (!is) return is.status();
   std::vector<Pair> out;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -197,7 +203,7 @@ Result<Healing> PikaDriver::heal(const CutAttempt& attempt, const std::vector<He
     if (status) status = write_healed(*pairs, deadline_us);
     if (!status) return status;
     const int64_t left_ms = std::max<int64_t>((deadline_us - clock_->mono_us()) / 1000, 1);
-    Result<std::vector<PikaValue>> now = read_keys(new_, out.different, has_streams(), left_ms);
+    Result<std::vector<PikaValue>> now = read_keys(new_, out.different, asked(), left_ms);
     if (!now) return now.status();
     for (size_t i = 0; i < now->size(); ++i) {
       if (same((*pairs)[i].was, (*now)[i])) continue;

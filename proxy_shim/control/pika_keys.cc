@@ -39,8 +39,9 @@ std::map<std::string, std::string> pairs_of(const std::vector<Reply>& flat) {
 // One batch: the questions, and what the answers say.
 class Batch {
  public:
-  Batch(RespClient& client, std::span<const HealKey> keys, bool has_streams, int64_t timeout_ms)
-      : client_(client), keys_(keys), has_streams_(has_streams), timeout_ms_(timeout_ms) {}
+  Batch(RespClient& client, std::span<const HealKey> keys, const PikaAsked& asked,
+        int64_t timeout_ms)
+      : client_(client), keys_(keys), asked_(asked), timeout_ms_(timeout_ms) {}
 
   Result<std::vector<PikaValue>> read() {
     for (int turn = 0; turn < kClockTries; ++turn) {
@@ -64,7 +65,7 @@ class Batch {
       out.push_back({"LRANGE", at.key, "0", "-1"});
       out.push_back({"SMEMBERS", at.key});
       out.push_back({"ZSCAN", at.key, "0", "COUNT", kScanCount});
-      if (has_streams_) out.push_back({"XRANGE", at.key, "-", "+"});
+      if (asked_.streams) out.push_back({"XRANGE", at.key, "-", "+"});
       out.push_back({"TTL", at.key});
     }
     out.push_back({"TIME"});
@@ -104,6 +105,7 @@ class Batch {
     second_changed_ = any_ttl && times[0] != times[1];
     for (size_t i = 0; i < out.size(); ++i) {
       out[i].read_s = times[1];
+      out[i].slack_s = asked_.slack_s;
       if (ttls[i] >= 0) out[i].until_s = times[1] + ttls[i];
     }
     return out;
@@ -149,7 +151,7 @@ class Batch {
 
   RespClient& client_;
   const std::span<const HealKey> keys_;
-  const bool has_streams_;
+  const PikaAsked asked_;
   const int64_t timeout_ms_;
   bool second_changed_ = false;
 };
@@ -163,6 +165,11 @@ void add_pieces(Requests* out, const Request& head, const std::vector<std::strin
     for (size_t j = i; j < end; ++j) piece.push_back(elements[j]);
     out->push_back(std::move(piece));
   }
+}
+
+bool same_time(const PikaValue& a, const PikaValue& b) {
+  if (a.until_s == 0 || b.until_s == 0) return a.until_s == b.until_s;
+  return std::abs(a.until_s - b.until_s) <= std::max(a.slack_s, b.slack_s);
 }
 
 std::string time_text(int64_t until_s) {
@@ -183,11 +190,11 @@ bool PikaValue::same_content(const PikaValue& other) const {
 
 bool same(const PikaValue& old_value, const PikaValue& new_value) {
   const auto is_over = [](const PikaValue& value) {
-    return value.until_s != 0 && value.until_s <= value.read_s + 1;
+    return value.until_s != 0 && value.until_s <= value.read_s + value.slack_s + 1;
   };
   if (old_value.empty() && is_over(new_value)) return true;
   if (new_value.empty() && is_over(old_value)) return true;
-  return old_value.same_content(new_value) && old_value.until_s == new_value.until_s;
+  return old_value.same_content(new_value) && same_time(old_value, new_value);
 }
 
 std::string difference(const PikaValue& was, const PikaValue& is) {
@@ -205,12 +212,11 @@ std::string difference(const PikaValue& was, const PikaValue& is) {
 }
 
 Result<std::vector<PikaValue>> read_keys(RespClient& client, std::span<const HealKey> keys,
-                                         bool has_streams, int64_t timeout_ms) {
+                                         const PikaAsked& asked, int64_t timeout_ms) {
   std::vector<PikaValue> out;
   out.reserve(keys.size());
   for (size_t at = 0; at < keys.size(); at += kBatch) {
-    Batch batch(client, keys.subspan(at, std::min(kBatch, keys.size() - at)), has_streams,
-                timeout_ms);
+    Batch batch(client, keys.subspan(at, std::min(kBatch, keys.size() - at)), asked, timeout_ms);
     Result<std::vector<PikaValue>> values = batch.read();
     if (!values) return values.status();
     std::move(values->begin(), values->end(), std::back_inserter(out));
@@ -221,6 +227,7 @@ Result<std::vector<PikaValue>> read_keys(RespClient& client, std::span<const Hea
 std::vector<std::vector<std::string>> repair(const std::string& key, const PikaValue& is,
                                              const PikaValue& wanted) {
   Requests out;
+  const std::string until = std::to_string(wanted.until_s + wanted.slack_s);
   if (!is.same_content(wanted) || wanted.empty()) {
     out.push_back({"DEL", key});
     if (wanted.text) out.push_back({"SET", key, *wanted.text});
@@ -237,11 +244,11 @@ std::vector<std::vector<std::string>> repair(const std::string& key, const PikaV
       add.insert(add.end(), entry.parts.begin(), entry.parts.end());
       out.push_back(std::move(add));
     }
-    if (wanted.until_s != 0) out.push_back({"EXPIREAT", key, std::to_string(wanted.until_s)});
+    if (wanted.until_s != 0) out.push_back({"EXPIREAT", key, until});
     return out;
   }
   if (wanted.until_s == 0) out.push_back({"PERSIST", key});
-  if (wanted.until_s != 0) out.push_back({"EXPIREAT", key, std::to_string(wanted.until_s)});
+  if (wanted.until_s != 0) out.push_back({"EXPIREAT", key, until});
   return out;
 }
 

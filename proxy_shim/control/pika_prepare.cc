@@ -1,10 +1,8 @@
 // What a Pika driver looks at and does before a pause: who the servers are, whether they follow and
 // can be trusted to, what is queued, and what an earlier attempt left.
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "common/base/random.h"
 #include "common/net/socket.h"
@@ -22,8 +20,7 @@ constexpr int64_t kForecastUs = 2'000'000;
 constexpr int kCopiesInVain = 4;
 constexpr int64_t kClocksApartS = 60;  // more between two looks: started anew
 constexpr int64_t kSameStartS = 6;     // uptimes asked for one after the other
-// Pika says nothing when a key becomes readable; asking again is all there is.
-constexpr std::chrono::microseconds kPollGap{500};
+constexpr int kUpsInVain = 4;
 constexpr const char* kLoopback = "127.0.0.1";
 
 // Who may be connected to a Pika: this process, the dashboard's host and those of the plan's
@@ -112,16 +109,15 @@ bool PikaDriver::is_server(const HostPort& said, RespClient& known, const std::s
   RespClient other(said, password, name_);
   Result<PikaServer> server = ask_server(other, timeout_ms);
   if (!server) return false;  // not known: asked again the next time
-  if (server->has_run_id) return known_addresses_[name] = server->run_id == run_id;
   const auto start = starts_.find(known.address().text());
-  if (start == starts_.end() || !server->uptime_s) return server->run_id == run_id;
+  if (start == starts_.end() || !server->uptime_s) return server->process == run_id;
   const int64_t since_s = clock_->wall_ms() / 1000 - *server->uptime_s;
-  return known_addresses_[name] = server->run_id == start->second.pid &&
+  return known_addresses_[name] = server->process == start->second.pid &&
                                   std::abs(since_s - start->second.last_s) <= kSameStartS;
 }
 
 std::string PikaDriver::process_of(const RespClient& client, const PikaServer& server) {
-  if (server.has_run_id || !server.uptime_s) return server.run_id;
+  if (!server.uptime_s) return server.process;
   const std::string address = client.address().text();
   const std::string note = cat("pika.start.", address);
   const int64_t now_s = clock_->wall_ms() / 1000 - *server.uptime_s;
@@ -134,8 +130,8 @@ std::string PikaDriver::process_of(const RespClient& client, const PikaServer& s
                said.value("last", int64_t{0})};
     }
   }
-  const bool same = start.pid == server.run_id && std::abs(now_s - start.last_s) <= kClocksApartS;
-  if (!same) start = {server.run_id, now_s, 0};
+  const bool same = start.pid == server.process && std::abs(now_s - start.last_s) <= kClocksApartS;
+  if (!same) start = {server.process, now_s, 0};
   // Clocks drift apart slowly; what is noted goes with them.
   if (std::abs(now_s - start.last_s) > kSameStartS / 2) {
     start.last_s = now_s;
@@ -211,10 +207,27 @@ std::string PikaDriver::copying_text(const SlotSet& slots, const PikaSide& to) {
                    old_.address().text(), ", then copy anew");
 }
 
+// A replica that cannot apply a record asks for it again for ever: its link goes up and down, its
+// end stays, and its master says lag 0 all the time (4.0.1: the record of a PSETEX).
+std::string PikaDriver::stuck_text(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
+  const bool up = to.link == PikaLink::kUp && to.settled;
+  Ups& ups = ups_[slots.text()];
+  if (to.ends != ups.at || to.ends == from.ends) ups.count = 0;
+  if (up && !ups.was_up) ++ups.count;
+  ups.at = to.ends;
+  ups.was_up = up;
+  if (ups.count < kUpsInVain || to.ends == from.ends) return "";
+  std::string out = cat(new_.address().text(), " cannot apply the next record of the binlog: its ",
+                        "link came up ", ups.count, " times and its end does not move");
+  if (traits().loses_timed) out += "; on Pika 4.0 that is what PSETEX leaves, SETEX does not";
+  return out + cat(". Keep such writes away, restart ", new_.address().text(), ", BGSAVE on ",
+                   old_.address().text(), ", then copy anew (SLAVEOF force)");
+}
+
 std::string PikaDriver::healable_faults() const {
   std::string out;
   for (const PikaFault& fault : faults_) {
-    if (is_healable(fault)) out += cat(out.empty() ? "" : "; ", fault.text);
+    if (is_healable(fault, traits().loses_timed)) out += cat(out.empty() ? "" : "; ", fault.text);
   }
   return out;
 }
@@ -262,7 +275,9 @@ SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
   pair_ = cat(from->run_id, " ", to->run_id);
   was_copying_ = to->link == PikaLink::kCopying || !to->settled;
   if (to->link == PikaLink::kUp && to->settled) copies_.erase(slots.text());
+  const std::string stuck = stuck_text(slots, *from, *to);
   out.text = not_following(slots, *from, *to, timeout_ms);
+  if (!stuck.empty()) out.text = stuck;
   out.following = out.text.empty();
   if (!out.following) return out;
   out.lag = lag_of(*from, *to);
@@ -303,15 +318,13 @@ Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_
     const std::string tag = tag_of_slot(tag_slot(now_.slots), kSlotCount);
     const std::string base =
         cat("{", tag, "}__slotferry:", plan_.id, ":trial:", Random(Random::system_seed()).hex(32));
-    const PikaTrial trial{base + ":ttl", base + ":append"};
+    const PikaTrial trial{base + ":ttl", base + ":append", base + ":setex"};
     Status status = begin_trial(old_, trial, timeout_ms);
     if (!status) return status;
-    const int64_t deadline_us = clock_->mono_us() + timeout_ms * 1000;
+    // What is missing then is lost; without it nothing tells that from what is late.
+    const Result<int64_t> settled = settle(now_.slots, timeout_ms * 1000, timeout_ms);
     Result<std::vector<PikaFault>> found = read_trial(new_, trial, timeout_ms);
-    while (found.status().code() == Code::kUnavailable && clock_->mono_us() < deadline_us) {
-      std::this_thread::sleep_for(kPollGap);
-      found = read_trial(new_, trial, timeout_ms);
-    }
+    if (!settled) found = settled.status();
     status = end_trial(old_, trial, timeout_ms);
     if (!found) return found.status();
     if (!status) return status;
@@ -321,7 +334,7 @@ Status PikaDriver::try_faithful(const PikaSide& from, const PikaSide& to, int64_
     }
     tried_ = pair;
   }
-  const std::string why = not_accepted(faults_, plan_.accept);
+  const std::string why = not_accepted(faults_, plan_.accept, traits().loses_timed);
   return why.empty() ? Status::ok() : Status::refused(why);
 }
 

@@ -125,7 +125,7 @@ Result<ServerFacts> PikaShardingDriver::facts(PairSide side, int64_t timeout_ms)
   Result<Reply> slots = client.ask({"SLOTSINFO"}, timeout_ms);
   if (!slots) return slots.status();
   ServerFacts out;
-  out.run_id = server->run_id;
+  out.run_id = server->process;
   out.is_master = true;  // the server; slots have roles of their own
   out.used_memory = parse_int64(info_field(info->text, "used_memory")).value_or(0);
   for (const Reply& row : slots->elements) {

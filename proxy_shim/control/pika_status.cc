@@ -211,14 +211,17 @@ Result<PikaSlot> slot_head(std::string_view line) {
 
 struct SlotLines {
   bool role_said = false, state_said = false;
+  bool has_replicas = false;  // said to be a master, perhaps a slave too
   uint64_t replicas_said = 0;
 };
 
 Status slot_line(std::string_view name, std::string_view value, PikaSlot* slot, SlotLines* lines) {
   if (name == "Role") {
     if (value != "Master" && value != "Slave") return bad_field("Role", value);
+    // A slot that still has replicas and follows is said to be both, the master first.
     slot->is_master = value == "Master";
     lines->role_said = true;
+    if (slot->is_master) lines->has_replicas = true;
   } else if (name == "master") {
     const auto address = parse_host_port(value);
     if (!address) return bad_field("master", value);
@@ -246,14 +249,18 @@ Status slot_line(std::string_view name, std::string_view value, PikaSlot* slot, 
   return Status::ok();
 }
 
+// Between what a slot is as a master and what it is as a slave.
+bool is_divider(std::string_view line) {
+  return line.find_first_not_of('-') == std::string_view::npos;
+}
+
 Status check_slot(const PikaSlot& slot, const SlotLines& lines) {
   if (!lines.role_said) return missing_field("Role");
-  if (slot.is_master) {
-    return lines.replicas_said == slot.replicas.size()
-               ? Status::ok()
-               : bad_field("connected_slaves", cat(lines.replicas_said, " with ",
-                                                   slot.replicas.size(), " slaves listed"));
+  if (lines.has_replicas && lines.replicas_said != slot.replicas.size()) {
+    return bad_field("connected_slaves",
+                     cat(lines.replicas_said, " with ", slot.replicas.size(), " slaves listed"));
   }
+  if (slot.is_master) return Status::ok();
   if (slot.master.port == 0) return missing_field("master");
   return lines.state_said ? Status::ok() : missing_field("slave status");
 }
@@ -298,14 +305,10 @@ Result<PikaServer> parse_pika_server(std::string_view text) {
   const auto uptime = fields->find("uptime_in_seconds");
   if (uptime != fields->end()) out.uptime_s = parse_int64(uptime->second);
   const auto run_id = fields->find("run_id");
-  if (run_id != fields->end() && !run_id->second.empty()) {
-    out.run_id = run_id->second;
-    out.has_run_id = true;
-    return out;
-  }
+  if (run_id != fields->end()) out.run_id = run_id->second;
   Result<uint64_t> pid = number_field(*fields, "process_id", UINT32_MAX);
   if (!pid) return pid.status();
-  out.run_id = cat("pid ", *pid);
+  out.process = cat(out.run_id, out.run_id.empty() ? "" : " ", "pid ", *pid);
   return out;
 }
 
@@ -355,6 +358,7 @@ Result<std::map<int, PikaSlot>> parse_pika_slots(std::string_view text) {
       lines = {};
       continue;
     }
+    if (lines.role_said && is_divider(line)) continue;
     const size_t colon = line.find(':');
     if (slot == nullptr || colon == std::string_view::npos) return bad_field("slot", line);
     const Status read =

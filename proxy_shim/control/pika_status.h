@@ -38,8 +38,10 @@ struct PikaServer {
   int minor = 0;
   int port = 0;
   int sync_threads = 0;  // workers that apply the binlog on a replica
-  std::string run_id;    // of this process; "pid <n>" where the version has none (before 3.5)
-  bool has_run_id = false;
+  std::string run_id;    // as said; "" where the version has none (before 3.5)
+  // Of this process: "<run id> pid <n>", or "pid <n>". The run id alone is kept in the file of
+  // settings and is the same after a kill and a start (seen with 3.5.5 and 4.0.1).
+  std::string process;
   std::optional<int64_t> uptime_s;
 };
 

@@ -54,6 +54,7 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   table->old_writes_stopped = is_stopped(PairSide::kOld);
   table->new_writes_stopped = is_stopped(PairSide::kNew);
   table->note_writes = note_writes_;
+  table->note_timed = note_timed_;
   return table;
 }
 

@@ -36,8 +36,12 @@ class SlotBoard {
   void set_phase(const SlotSet& slots, SlotPhase phase, uint64_t epoch, const std::string& text);
   std::shared_ptr<const RouteTable> make_table();
   void attach(DataPlane* plane);
-  // Writes to the old side are looked at for the heal list.
-  void note_writes() { note_writes_ = true; }
+  // Writes to the old side are looked at for the heal list; `timed`: SETEX and its like are noted,
+  // too.
+  void note_writes(bool timed) {
+    note_writes_ = true;
+    note_timed_ = timed;
+  }
   // Its tables' epochs are above this one: another board published before.
   void begin_above(uint64_t route_epoch);
 
@@ -90,6 +94,7 @@ class SlotBoard {
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
   bool note_writes_ = false;  // constant once tables are made
+  bool note_timed_ = false;   // likewise
 };
 
 }  // namespace sf

@@ -30,10 +30,12 @@ std::string_view info_line(std::string_view info, std::string_view name) {
   return {};
 }
 
-// Which process an INFO text is of. Pika before 3.5 has no run id.
-std::string process_of(std::string_view info) {
+// Which process an INFO text is of, worded as `expected` is: a Pika keeps its run id over a
+// restart, and before 3.5 it has none, so there the process id is part of it (PikaServer::process).
+std::string process_of(std::string_view info, std::string_view expected) {
   const std::string_view run_id = info_line(info, "run_id:");
-  return run_id.empty() ? cat("pid ", info_line(info, "process_id:")) : std::string(run_id);
+  if (expected.find("pid ") == std::string_view::npos) return std::string(run_id);
+  return cat(run_id, run_id.empty() ? "" : " ", "pid ", info_line(info, "process_id:"));
 }
 
 }  // namespace
@@ -157,9 +159,9 @@ std::string BackendConn::objection(Step step, std::string_view reply) {
   }
   std::string why;
   if (step == Step::kIdentity) {
-    const std::string found = process_of(reply);
+    const std::string found = process_of(reply, address_.run_id);
     if (found != address_.run_id) {
-      why = cat("another process is there now (run id ", printable(found, 40), ", judged was ",
+      why = cat("another process is there now (run id ", printable(found, 60), ", judged was ",
                 address_.run_id, ")");
     }
   } else if (step == Step::kRole && info_line(reply, "role:") == "slave") {

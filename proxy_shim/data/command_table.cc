@@ -78,14 +78,15 @@ CommandTable::CommandTable() : rules_(catalog_size()) {
   for (const CommandSpec& spec : all_commands()) rules_[spec.index] = rule_of(spec);
 }
 
-bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv) {
+bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv, bool timed) {
   if (spec == nullptr || spec->is(kCmdNoted)) return true;
   if (!spec->is(kCmdNotedIf)) return false;
+  if (spec->name != "SET") return timed;
   // SET: a time alone is replicated as an absolute one.
   for (size_t i = 3; i < argv.size(); ++i) {
     const bool is_time = equals_ignore_case(argv[i], "EX") || equals_ignore_case(argv[i], "PX") ||
                          equals_ignore_case(argv[i], "EXAT") || equals_ignore_case(argv[i], "PXAT");
-    if (!is_time) return true;
+    if (timed || !is_time) return true;
     ++i;
   }
   return false;

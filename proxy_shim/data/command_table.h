@@ -44,8 +44,8 @@ class CommandTable {
 };
 
 // Its key is for the heal list: a replica may come to another result (kCmdNoted). `spec` null: a
-// command nobody here knows. Pure.
-bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv);
+// command nobody here knows. `timed`: replicas lose what is written with a TTL. Pure.
+bool is_noted(const CommandSpec* spec, std::span<const std::string_view> argv, bool timed);
 
 // Why the guard keeps a command with is_guarded from the servers; "" if it may pass. Pure.
 std::string guard_objection(const CommandSpec& spec, std::span<const std::string_view> argv);

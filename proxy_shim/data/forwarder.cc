@@ -232,7 +232,9 @@ void Forwarder::keep_keys(Pending* record, const ForwardRequest& request) {
 
 void Forwarder::send(Pending* record, const ForwardRequest& request, Verdict verdict) {
   const bool noted = record->is_write && (any_flags_ & kRouteNoted) != 0;
-  if (noted && is_noted(request.spec, request.argv)) note_keys(request);
+  if (noted && is_noted(request.spec, request.argv, worker_.routes().table().note_timed)) {
+    note_keys(request);
+  }
   if (verdict == Verdict::kSplit) {
     send_parts(record, request);
     return;

@@ -54,6 +54,7 @@ struct RouteTable {
       false;  // the group's master is in question: retryable error (DESIGN 6.6)
   bool new_writes_stopped = false;
   bool note_writes = false;  // the old side replicates unfaithfully: see DataPlane::take_notes
+  bool note_timed = false;   // ... SETEX and its like, too
 };
 
 }  // namespace sf

@@ -220,9 +220,12 @@ std::string FakePika::cluster_slots_info(const std::string& range) const {
     if (found == units_.end()) continue;
     const Unit& unit = *found->second;
     out += cat("(db0:", slot, ") binlog_offset=", unit.log().at().text(), ",safety_purge=none\r\n");
-    if (unit.is_replica()) {
-      out += cat("  Role: Slave\r\n  master: ", unit.master_host(), ":", unit.master_port(),
-                 "\r\n  slave status: ", unit.state(), "\r\n\r\n");
+    const std::string as_slave =
+        !unit.is_replica() ? ""
+                           : cat("  Role: Slave\r\n  master: ", unit.master_host(), ":",
+                                 unit.master_port(), "\r\n  slave status: ", unit.state(), "\r\n");
+    if (unit.is_replica() && unit.feeds().empty()) {
+      out += as_slave + "\r\n";
       continue;
     }
     out += cat("  Role: Master\r\n  connected_slaves: ", unit.feeds().size(), "\r\n");
@@ -234,6 +237,7 @@ std::string FakePika::cluster_slots_info(const std::string& range) const {
       out +=
           cat("  lag: ", unit.log().distance(faults_.lag_by_sent ? feed.sent : feed.acked), "\r\n");
     }
+    if (unit.is_replica()) out += "  -----------\r\n" + as_slave;
     out += "\r\n";
   }
   return out.empty() ? out : out + "\r\n";

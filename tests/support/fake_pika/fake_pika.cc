@@ -261,8 +261,7 @@ std::string FakePika::data_command(int db, const Words& argv) {
     return options_.sharding ? error("Server in read-only")
                              : error("READONLY You can't write against a read only replica.");
   }
-  const auto done =
-      unit->data().execute(argv, loop_->wall_ms() / 1000, {faults_.ttl_lost, faults_.append_empty});
+  const auto done = unit->data().execute(argv, loop_->wall_ms() / 1000, faults_.of_log());
   if (!done) return cat("-ERR unknown command \"", argv[0], "\"\r\n");
   unit->write(done->logs);
   return done->reply;
@@ -320,6 +319,8 @@ bool FakePika::set_fault(const std::string& name, int64_t value) {
                                               {"queue_lost_on_kill", &faults_.queue_lost_on_kill},
                                               {"ttl_lost", &faults_.ttl_lost},
                                               {"append_empty", &faults_.append_empty},
+                                              {"timed_lost", &faults_.timed_lost},
+                                              {"ttl_short", &faults_.ttl_short},
                                               {"no_streams_in_copy", &faults_.no_streams_in_copy},
                                               {"lag_by_sent", &faults_.lag_by_sent},
                                               {"wedge", &faults_.wedge},
@@ -402,9 +403,8 @@ void FakePika::crash() {
   for (auto& [id, unit] : units_) unit->crash();
   for (auto& [id, connection] : connections_) connection->close();
   wedged_ = false;
-  ++starts_;
+  ++starts_;  // its run id is kept in the file of settings
   started_ms_ = loop_->wall_ms();
-  run_id_ = Random(Random::system_seed()).hex(40);
   slaveof_ = written_slaveof_;
   const auto master = parse_host_port(slaveof_);
   if (!master) return;

@@ -22,8 +22,8 @@ const std::set<std::string> kZsetNames = {"zadd", "zrem", "zrange", "zcard", "zs
 const std::set<std::string> kListNames = {"lpush", "rpush", "lpop", "rpop", "lrange", "llen"};
 const std::set<std::string> kStreamNames = {"xadd", "xlen", "xrange", "xdel"};
 const std::set<std::string> kReads = {
-    "get",  "mget", "strlen", "exists",   "ttl",   "type",   "ptype",   "dbsize",
-    "keys", "hget", "hlen",   "hgetall",  "scard", "zrange", "zcard",   "lrange",
+    "get",  "mget", "strlen", "exists",   "ttl",   "type",   "ptype",    "dbsize",
+    "keys", "hget", "hlen",   "hgetall",  "scard", "zrange", "zcard",    "lrange",
     "llen", "xlen", "xrange", "smembers", "scan",  "pttl",   "getrange", "zscan"};
 
 std::string ok() {
@@ -153,7 +153,7 @@ std::optional<Keyspace::Outcome> Keyspace::execute(const Words& argv, int64_t no
   }
   purge(now_s);
   if (known(kStringNames)) return strings(name, argv, now_s, faults);
-  if (known(kKeyNames)) return keys(name, argv, now_s);
+  if (known(kKeyNames)) return keys(name, argv, now_s, faults);
   if (known(kHashNames)) return fields(name, argv, kHash);
   if (known(kSetNames)) return fields(name, argv, kSet);
   if (known(kZsetNames)) return fields(name, argv, kZset);
@@ -248,7 +248,9 @@ Keyspace::Outcome Keyspace::strings(const std::string& name, const Words& argv, 
     return argv.size() < 3 ? Outcome{error("syntax error"), {}} : set(argv, now_s);
   } else if (name == "setex" || name == "psetex") {
     const int64_t ttl = to_number(argv.at(2)) / (name == "psetex" ? 1000 : 1);
-    return set({"set", key, argv.at(3), "ex", std::to_string(ttl)}, now_s);
+    Outcome timed = set({"set", key, argv.at(3), "ex", std::to_string(ttl)}, now_s);
+    if (faults.timed_lost && name == "psetex") timed.logs[0][2] += "000";
+    return timed;
   } else if (name == "setnx") {
     out.logs.push_back(lowered(argv));
     out.reply = number(value == nullptr ? 1 : 0);
@@ -273,6 +275,7 @@ Keyspace::Outcome Keyspace::strings(const std::string& name, const Words& argv, 
     fresh.expire_s = to_number(argv.at(2));
     expires_at(fresh.expire_s);
     values_[kString][key] = fresh;
+    if (faults.timed_lost && fresh.expire_s != 0) values_[kString].erase(key);
     purge(now_s);
     out.reply = ok();
     out.logs.push_back(lowered(argv));
@@ -282,7 +285,8 @@ Keyspace::Outcome Keyspace::strings(const std::string& name, const Words& argv, 
   return out;
 }
 
-Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int64_t now_s) {
+Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int64_t now_s,
+                                 const LogFaults& faults) {
   Outcome out;
   if (name == "dbsize") return {number(static_cast<int64_t>(size())), {}};
   if (name == "flushdb") {
@@ -333,6 +337,7 @@ Keyspace::Outcome Keyspace::keys(const std::string& name, const Words& argv, int
     expires_at(value->expire_s);
     ++touched;
   }
+  if (ttl > 0 && faults.ttl_short) --ttl;
   if (name == "ttl") return {number(ttl), {}};
   if (name == "pttl") return {number(ttl > 0 ? ttl * 1000 : ttl), {}};
   if (name == "persist") return {number(touched), {lowered(argv)}};

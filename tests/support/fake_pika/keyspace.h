@@ -14,10 +14,15 @@ namespace sf::fake_pika {
 
 using Words = std::vector<std::string>;
 
-// What the binlog says otherwise than the client did, each recorded from a real server.
+// What a server does otherwise than one thinks, each recorded from a real one.
 struct LogFaults {
   bool ttl_lost = false;      // INCR*, APPEND on a key with a TTL are logged without it
   bool append_empty = false;  // APPEND that creates a key is logged with an empty value
+  // 4.0 counts in milliseconds: a logged time is cut to 32 bits of them, so the key is gone on a
+  // replica; and what it has from whole seconds reads one less.
+  // The record of a PSETEX has milliseconds where a replica reads seconds, and it stays before it.
+  bool timed_lost = false;
+  bool ttl_short = false;
 };
 
 class Keyspace {
@@ -58,7 +63,7 @@ class Keyspace {
                   const LogFaults& faults);
   Outcome set(const Words& argv, int64_t now_s);
   Outcome change(const std::string& name, const Words& argv, const LogFaults& faults);
-  Outcome keys(const std::string& name, const Words& argv, int64_t now_s);
+  Outcome keys(const std::string& name, const Words& argv, int64_t now_s, const LogFaults& faults);
   Outcome fields(const std::string& name, const Words& argv, Type type);
   Outcome lists(const std::string& name, const Words& argv);
   Outcome streams(const std::string& name, const Words& argv, int64_t now_s);

@@ -124,17 +124,35 @@ void Pull::act(const Words& message) {
     unit_.load(offset_of(message.at(1), message.at(2)), commands);
     unit_.copied();
     sync();
-  } else if (what == "item") {
+  } else if (what == "item" && !refuses_) {
     const Offset end = offset_of(message.at(1), message.at(2));
-    unit_.received(end, Words(message.begin() + 3, message.end()));
-    stream_->write(frame({"FAKE.ACK", message[1], message[2]}));
+    if (unit_.received(end, Words(message.begin() + 3, message.end()))) {
+      stream_->write(frame({"FAKE.ACK", message[1], message[2]}));
+    } else {
+      ask_again();
+    }
   }
+}
+
+// What cannot be applied is asked for again, for ever; in between the link looks up.
+void Pull::ask_again() {
+  refuses_ = true;
+  timer_ = loop_.call_after(50'000, [this] {
+    unit_.set_state("kTryConnect");
+    timer_ = loop_.call_after(50'000, [this] {
+      timer_ = 0;
+      refuses_ = false;
+      if (stream_ != nullptr) sync();
+    });
+  });
 }
 
 void Pull::on_closed(const Status&) {
   stream_.reset();
   parser_ = RequestParser();
   unit_.set_state("kTryConnect");
+  if (timer_ != 0) loop_.cancel(timer_);
+  refuses_ = false;
   timer_ = loop_.call_after(50'000, [this] {
     timer_ = 0;
     stream_ = loop_.connect(host_, port_, 2'000'000, this);
@@ -191,10 +209,11 @@ bool Unit::between_steps() const {
 }
 
 void Unit::apply(const Words& argv) {
-  (void)data_.execute(argv, host_->loop->wall_ms() / 1000, {});
+  (void)data_.execute(argv, host_->loop->wall_ms() / 1000, host_->faults->of_log());
 }
 
-void Unit::received(const Offset& end, const Words& argv) {
+bool Unit::received(const Offset& end, const Words& argv) {
+  if (argv[0] == "pksetexat" && argv[2].size() > 10) return false;
   log_.append_at(end, argv);
   for (const auto& feed : feeds_) {
     if (feed->state == "SlaveBinlogSync") feed_one(*feed, end, argv);
@@ -202,7 +221,10 @@ void Unit::received(const Offset& end, const Words& argv) {
   if (argv[0] == "flushdb") drain();
   const std::string& by = argv.size() > 1 ? argv[1] : argv[0];
   const size_t worker = std::hash<std::string>{}(by) % workers_.size();
-  if (!host_->faults->ack_before_apply) return apply(argv);
+  if (!host_->faults->ack_before_apply) {
+    apply(argv);
+    return true;
+  }
   workers_[worker].queue.push_back(argv);
   if (host_->faults->apply_delay_ms == 0 && workers_[worker].timer == 0) {
     run(worker);
@@ -210,6 +232,7 @@ void Unit::received(const Offset& end, const Words& argv) {
     const int64_t delay = host_->faults->apply_delay_ms * (1 + static_cast<int64_t>(worker % 3));
     workers_[worker].timer = host_->loop->call_after(delay * 1000, [this, worker] { run(worker); });
   }
+  return true;
 }
 
 void Unit::run(size_t index) {

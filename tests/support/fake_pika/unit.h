@@ -56,6 +56,9 @@ struct Faults {
   bool queue_lost_on_kill = true;  // ... and lost by kill -9
   bool ttl_lost = false;
   bool append_empty = false;
+  bool timed_lost = false;  // see LogFaults
+  bool ttl_short = false;
+  LogFaults of_log() const { return {ttl_lost, append_empty, timed_lost, ttl_short}; }
   bool no_streams_in_copy = false;
   bool lag_by_sent = true;     // else by acknowledged
   bool wedge = false;          // SLAVEOF while a copy runs: no answer to anything any more
@@ -88,6 +91,7 @@ class Pull final : public StreamHandler {
  private:
   void sync();
   void act(const Words& message);
+  void ask_again();
   Unit& unit_;
   Loop& loop_;
   std::string host_;
@@ -95,6 +99,7 @@ class Pull final : public StreamHandler {
   std::unique_ptr<Stream> stream_;
   RequestParser parser_;
   TimerId timer_ = 0;
+  bool refuses_ = false;  // what came last; nothing after it is looked at
 };
 
 // What a unit needs of its server.
@@ -130,7 +135,7 @@ class Unit {
   void follow(const std::string& host, int port, bool force);
   void leave();
   bool between_steps() const;
-  void received(const Offset& end, const Words& argv);
+  bool received(const Offset& end, const Words& argv);  // false: it cannot
   void load(const Offset& at, const std::vector<Words>& commands);
   size_t queued() const;
   void crash();  // kill -9 and a start: what was queued is lost

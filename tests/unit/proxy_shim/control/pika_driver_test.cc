@@ -381,6 +381,23 @@ TEST_CASE("I2b pika: each fault that changes data in silence is found and named"
     CHECK(rig.driver->healable_faults().find(fault.says) != std::string::npos);
     CHECK(eventually([&] { return !has(rig.to, {"KEYS", "*:trial:*"}, "trial"); }));
   }
+  // 4.0 loses what is written with a TTL: the trial itself must not wait for such keys.
+  for (const char* version : {"4.0.1", "3.5.5"}) {
+    INFO(version);
+    PikaOptions options;
+    options.version = version;
+    PikaRig rig(options);
+    rig.start();
+    rig.to.call({"FAKE", "SET", "timed_lost", "1"});
+    const Status announced = rig.driver->announce(rig.attempt, kMs);
+    // Where the workers note SETEX and its like the heal list has them, elsewhere nobody has.
+    const bool noted = rig.driver->traits().loses_timed;
+    CHECK(noted == (version[0] == '4'));
+    CHECK_MESSAGE(announced.is_ok() == noted, announced.text());
+    const std::string said = noted ? rig.driver->healable_faults() : announced.text();
+    CHECK(said.find("SETEX, PSETEX, SET with EX or PX") != std::string::npos);
+    CHECK(said.find("lose the TTL") == std::string::npos);
+  }
   PikaRig streams;
   streams.plan.accept.clear();
   streams.start();

@@ -120,8 +120,8 @@ TEST_CASE("I2b pika: the repair of each kind of difference makes both sides the 
   Different d(rig);
   RespClient old_side(rig.plan.old_side.master, "", "test");
   RespClient new_side(rig.plan.new_side.master, "", "test");
-  const auto was = read_keys(old_side, d.keys, true, kMs);
-  const auto is = read_keys(new_side, d.keys, true, kMs);
+  const auto was = read_keys(old_side, d.keys, {.streams = true}, kMs);
+  const auto is = read_keys(new_side, d.keys, {.streams = true}, kMs);
   REQUIRE(was.is_ok());
   REQUIRE(is.is_ok());
   for (size_t i = 0; i < d.keys.size(); ++i) {
@@ -129,7 +129,7 @@ TEST_CASE("I2b pika: the repair of each kind of difference makes both sides the 
       CHECK_MESSAGE(new_side.ask(request, kMs).is_ok(), request[0]);
     }
   }
-  const auto now = read_keys(new_side, d.keys, true, kMs);
+  const auto now = read_keys(new_side, d.keys, {.streams = true}, kMs);
   for (size_t i = 0; i < d.keys.size(); ++i) {
     CHECK_MESSAGE(same((*was)[i], (*now)[i]), d.keys[i].key);
   }
@@ -158,6 +158,48 @@ TEST_CASE(
   rig.to.call({"SLAVEOF", "NO", "ONE"});
   rig.to.call({"SLAVEOF", "127.0.0.1", std::to_string(rig.from.port()), "force"});
   CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+}
+
+TEST_CASE("I2b pika 4.0: TTLs in milliseconds are compared in whole seconds, and never shortened") {
+  PikaOptions options;
+  options.version = "4.0.1";
+  PikaRig rig(options);
+  rig.from.call({"SET", rig.key, "v"});
+  rig.start();
+  rig.from.call({"SET", rig.key + "ttl", "v"});
+  rig.from.call({"EXPIRE", rig.key + "ttl", "1000"});
+  rig.to.call({"FAKE", "SET", "ttl_short", "1"});
+  (void)rig.switch_over();
+  const std::vector<HealKey> keys{{0, rig.key + "ttl"}, {0, rig.key}};
+  CHECK(rig.driver->compare(rig.slots, keys, false, kMs)->different.empty());
+  // A heal is read back: what it wrote reads one second less, too.
+  rig.to.call({"DEL", rig.key + "ttl"});
+  const auto healed = rig.driver->heal(rig.attempt, keys, kMs);
+  REQUIRE_MESSAGE(healed.is_ok(), healed.status().text());
+  CHECK(healed->different.size() == 1);
+  CHECK(ttl_of(rig.to, rig.key + "ttl") >= ttl_of(rig.from, rig.key + "ttl"));
+}
+
+TEST_CASE(
+    "R: a replica that cannot apply a record is named, though its link comes up again and again") {
+  PikaOptions options;
+  options.version = "4.0.1";
+  PikaRig rig(options);
+  rig.from.call({"SET", rig.key, "v"});
+  rig.start();
+  rig.from.call({"FAKE", "SET", "timed_lost", "1"});
+  rig.from.call({"PSETEX", rig.key, "900000", "v"});
+  rig.from.call({"SET", rig.key + "2", "v"});
+  CHECK(eventually([&] {
+    const SyncState state = rig.driver->sync_state(rig.slots, kMs);
+    return !state.following && state.text.find("PSETEX") != std::string::npos;
+  }));
+  CHECK(has(rig.from, {"INFO", "replication"}, "lag=(db0:0)"));
+  // A new copy is past that record.
+  rig.to.call({"SLAVEOF", "NO", "ONE"});
+  rig.to.call({"SLAVEOF", "127.0.0.1", std::to_string(rig.from.port()), "force"});
+  CHECK(eventually([&] { return rig.driver->sync_state(rig.slots, kMs).following; }));
+  CHECK(rig.to.call({"GET", rig.key + "2"}) == "$1\r\nv\r\n");
 }
 
 TEST_CASE("R: an endless copy and a wedged server are named") {

@@ -39,7 +39,7 @@ std::string summary(const PikaReplication& from) {
 
 std::string summary(const PikaServer& from) {
   return cat("version=", from.version, " threads=", from.sync_threads, " port=", from.port,
-             " run=", from.run_id, "\n");
+             " run=", from.run_id.empty() ? from.process : from.run_id, "\n");
 }
 
 std::string summary(const std::map<int, PikaSlot>& from) {
@@ -92,7 +92,7 @@ TEST_CASE("R01 R02 every recorded Pika text is understood, with CRLF and with LF
     }
     ++seen;
   }
-  CHECK(seen == 48);
+  CHECK(seen == 52);
 }
 
 const std::string kSlave =
@@ -190,7 +190,7 @@ TEST_CASE("R02 INFO server: what is missing or strange is named") {
   const std::string good =
       "pika_version:3.4.0\r\nprocess_id:15174\r\ntcp_port:19331\r\nsync_thread_num:6\r\n";
   REQUIRE(parse_pika_server(good).is_ok());
-  CHECK(parse_pika_server(good)->run_id == "pid 15174");
+  CHECK(parse_pika_server(good)->process == "pid 15174");
   for (const char* field : {"pika_version", "process_id", "tcp_port", "sync_thread_num"}) {
     INFO(field);
     std::string without;
@@ -226,6 +226,17 @@ TEST_CASE("R01 R02 PKCLUSTER INFO SLOT: what is missing or strange is named") {
     CHECK_FALSE(got.is_ok());
   }
   CHECK_FALSE(parse_pika_slots(slave + slave).is_ok());
+  // A slot that has a replica and follows is a slave: it cannot be written to.
+  const std::string both = with(slave, "  Role: Slave\r\n",
+                                "  Role: Master\r\n  connected_slaves: 1\r\n  slave[0]: "
+                                "127.0.0.1:19332\r\n  replication_status: SlaveBinlogSync\r\n"
+                                "  lag: 0\r\n  -----------\r\n  Role: Slave\r\n");
+  const auto chain = parse_pika_slots(both);
+  REQUIRE_MESSAGE(chain.is_ok(), chain.status().text());
+  CHECK_FALSE(chain->at(0).is_master);
+  CHECK(chain->at(0).link == PikaLink::kUp);
+  CHECK(chain->at(0).replicas.size() == 1);
+  CHECK_FALSE(parse_pika_slots(with(both, "connected_slaves: 1", "connected_slaves: 2")).is_ok());
   CHECK(parse_pika_slots("")->empty());
 }
 

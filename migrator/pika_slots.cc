@@ -43,6 +43,10 @@ struct Pending {
 };
 
 Status take_line(std::string_view line, Pending& pending) {
+  // A slave that has slaves of its own is told as a master, a rule, and a slave (ADR 0025).
+  if (pending.slot >= 0 && trim(line).find_first_not_of('-') == std::string_view::npos) {
+    return Status::ok();
+  }
   const size_t colon = line.find(':');
   if (pending.slot < 0 || colon == std::string_view::npos) return odd_row(line);
   const std::string_view name = trim(line.substr(0, colon));

@@ -37,6 +37,19 @@ TEST_CASE("R02: slots of a sharding Pika, masters and slaves, as it says them") 
   CHECK_FALSE(follows(slaves->at(0), {"127.0.0.1", 19332}));
 }
 
+// Recorded from 3.4.0 (tests/golden/pika/slots_17.txt).
+TEST_CASE("R02: a slot that follows and has slaves of its own is a slave with replicas") {
+  const auto rows = parse_pika_slot_rows(
+      "(db0:901) binlog_offset=0 72,safety_purge=none\r\n  Role: Master\r\n"
+      "  connected_slaves: 1\r\n  slave[0]: 127.0.0.1:26183\r\n"
+      "  replication_status: SlaveNotSync\r\n  -----------\r\n  Role: Slave\r\n"
+      "  master: 127.0.0.1:29680\r\n  slave status: kConnected\r\n\r\n");
+  REQUIRE_MESSAGE(rows.is_ok(), rows.status().text());
+  CHECK(rows->at(901).link_up());
+  CHECK(rows->at(901).master == HostPort{"127.0.0.1", 29680});
+  CHECK(rows->at(901).replicas == std::vector<std::string>{"127.0.0.1:26183"});
+}
+
 TEST_CASE("R02: none held is no error, and a text cut short is never a master") {
   const auto none = parse_pika_slot_rows("\r\n");
   REQUIRE(none.is_ok());

@@ -298,7 +298,12 @@ void AdminCommands::final(Call& call) {
   // A slot in NEW may be prepared for going back at this moment.
   if (runner_->going_back(*slots)) {
     return call.answer(error_reply(Status::refused(
-        cat("some of the slots ", slots->text(), " are going back to the old side"))));
+        cat("some of the slots ", slots->text(),
+            " are going back to the old side, or are not yet taken back from it"))));
+  }
+  if (ports_.board->stopped_for(PairSide::kNew, SlotBoard::Reason::kMarker)) {
+    return call.answer(error_reply(Status::refused(
+        "the new side does not carry its owner marker yet: it takes no writes, see SHIM STATUS")));
   }
   SlotSet not_new = *slots;
   not_new.remove(ports_.board->in_phase(SlotPhase::kNew));

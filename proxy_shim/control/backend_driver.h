@@ -158,7 +158,8 @@ class BackendDriver {
   // Names of the faults a trial found that healing puts right, and the processes it was made with.
   virtual std::string healable_faults() const { return {}; }
   virtual std::string pair() const { return {}; }
-  // The marker (DESIGN 6.6): after the owner record, before the first client write.
+  // The marker (DESIGN 6.6): after the owner record, before the first client write. Opens a new side
+  // that was closed when it was left, and has stayed so.
   virtual Status mark(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   // The epoch of the marker on the new side, 0 if there is none or the promote record is the
   // marker.

@@ -45,7 +45,9 @@ CutoverRunner::~CutoverRunner() {
 
 void CutoverRunner::owe(const SlotSet& unit, const CutoverMachine::Debts& debts, uint64_t epoch,
                         bool back) {
-  unit_of(unit, back).machine->owe(debts, epoch);
+  Unit& owing = unit_of(unit, back);
+  owing.machine->owe(debts, epoch);
+  note_debts(owing, unit);
   std::lock_guard guard(mutex_);
   debt_gap_ms_ = kDebtGapMsMin;
   debts_due_us_ = ports_.clock->mono_us();
@@ -166,7 +168,8 @@ Status CutoverRunner::rollback(const SlotSet& slots, int64_t max_pause_ms, Done 
 
 bool CutoverRunner::going_back(const SlotSet& slots) {
   std::lock_guard guard(mutex_);
-  return std::any_of(lanes_.begin(), lanes_.end(),
+  return owing_back_.intersects(slots) ||
+         std::any_of(lanes_.begin(), lanes_.end(),
                      [&](const auto& lane) {
                        return lane->going_back && lane->running.intersects(slots);
                      }) ||
@@ -424,7 +427,16 @@ bool CutoverRunner::waits_for_pass(const Lane& lane, std::string* why) const {
 bool CutoverRunner::pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms) {
   UnitRun run(lane.ports_for(unit.back), &lane.interrupts, unit.machine.get(), slots, max_pause_ms,
               unit.back);
-  return run.retry();
+  const bool paid = run.retry();
+  note_debts(unit, slots);
+  return paid;
+}
+
+void CutoverRunner::note_debts(const Unit& unit, const SlotSet& slots) {
+  const bool owes = unit.back && unit.machine->owes();
+  std::lock_guard guard(mutex_);
+  if (owes) owing_back_.add(slots);
+  if (!owes) owing_back_.remove(slots);
 }
 
 bool CutoverRunner::may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not,
@@ -501,6 +513,7 @@ CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* 
   UnitRun run(lane.ports_for(job.back), &lane.interrupts, &machine, job.slots, job.max_pause_ms,
               job.back);
   run.attempt(ports_.store->reserve_epoch(), &lane);
+  note_debts(unit, job.slots);
   result->phase = turned(machine.phase(), job.back);
   result->pause_us = run.pause_us();
   result->held = run.held();

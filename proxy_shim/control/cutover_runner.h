@@ -64,7 +64,7 @@ class CutoverRunner {
   }
   // Units in NEW go back to the old side, which follows the new one. They leave the automatic mode.
   Status rollback(const SlotSet& slots, int64_t max_pause_ms, Done done);
-  // Some of them are on their way back, or queued for it.
+  // Some of them are on their way back, or queued for it, or what that has left undone is owed.
   bool going_back(const SlotSet& slots);
   void abort(const SlotSet& slots);
   Status set_auto(const SlotSet& slots, bool on);
@@ -120,6 +120,7 @@ class CutoverRunner {
   void pay_debts(std::unique_lock<std::mutex>& lock, Lane& lane);
   void owe_later_locked();
   Verdict run_job(Lane& lane, Job& job, UnitResult* result);
+  void note_debts(const Unit& unit, const SlotSet& slots);
   bool pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t max_pause_ms);
   bool may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not, bool* hopeless);
   Status ask(const SlotSet& slots, int64_t max_pause_ms, bool back, Done done);
@@ -138,6 +139,7 @@ class CutoverRunner {
   std::mutex mutex_;  // everything below
   std::condition_variable changed_;
   std::map<int, Unit> units_;  // by first slot; each is used by one lane at a time
+  SlotSet owing_back_;         // of those, the ones that owe something of a way back
   HoldTurns turns_;
   int64_t debts_due_us_ = 0;
   int64_t debt_gap_ms_ = 0;

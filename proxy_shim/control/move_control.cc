@@ -108,7 +108,7 @@ Status MoveControl::settle() {
   if (lanes_.front().there->traits().heals) {
     if (Status status = shared_.heals->open(); !status) return status;
   }
-  bool mark_owed = false;
+  bool mark_owed[2] = {};  // by the side that owns
   int told = 0;
   SlotSet done;
   for (const auto& [slot, verdict] : verdicts->slots) {
@@ -116,7 +116,7 @@ Status MoveControl::settle() {
     board_->set_phase(SlotSet::of(slot), verdict.phase, record.epoch, verdict.text);
     if (!verdict.text.empty() && ++told <= kVerdictsTold) shared_.log.warning(verdict.text);
     const CutoverMachine::Debts& debts = verdict.debts;
-    mark_owed = mark_owed || debts.mark;
+    if (debts.mark) mark_owed[!verdict.back] = true;
     if (done.contains(slot) || !(debts.follow || debts.unfence || debts.mark || debts.link))
       continue;
     const SlotSet unit = plan_.unit == CutUnit::kPlan ? plan_.slots : SlotSet::of(slot);
@@ -127,8 +127,11 @@ Status MoveControl::settle() {
     shared_.log.warning(cat("the same or another thing is to be said of ", told - kVerdictsTold,
                             " more slots: SHIM SLOTS"));
   }
-  // Without its marker the new side takes no client write.
-  return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed);
+  // Without its marker a side that was switched to takes no client write.
+  const Status status =
+      board_->stop_writes(PairSide::kOld, SlotBoard::Reason::kMarker, mark_owed[0]);
+  if (!status) return status;
+  return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed[1]);
 }
 
 void MoveControl::inherit(const MoveControl& before) {

@@ -72,6 +72,7 @@ std::vector<std::string> NodeDriver::verb(const std::string& name,
 Status NodeDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   sealed_end_ = {};
   applied_ = 0;
+  open_epoch_ = seen_open_ == attempt.slots ? attempt.epoch : 0;
   return raise_epoch(attempt, timeout_ms);
 }
 
@@ -193,14 +194,24 @@ Status NodeDriver::follow_again(const CutAttempt& attempt, const ReplPosition& f
 }
 
 Status NodeDriver::unfence(const CutAttempt& attempt, int64_t timeout_ms) {
-  Status status = old_.ask_ok(verb("UNFENCE", attempt), timeout_ms);
+  return lift(old_, attempt, timeout_ms);
+}
+
+// In the pause, so only where there is something to lift.
+Status NodeDriver::mark(const CutAttempt& attempt, int64_t timeout_ms) {
+  if (open_epoch_ != 0 && attempt.epoch == open_epoch_) return Status::ok();
+  return lift(new_, attempt, timeout_ms);
+}
+
+Status NodeDriver::lift(RespClient& client, const CutAttempt& attempt, int64_t timeout_ms) {
+  Status status = client.ask_ok(verb("UNFENCE", attempt), timeout_ms);
   if (!status) return status;
-  Result<Reports> after = positions(old_, attempt.slots, timeout_ms);
+  Result<Reports> after = positions(client, attempt.slots, timeout_ms);
   if (!after) return after.status();
   for (const auto& [slot, report] : *after) {
     if (report.fence != SlotReport::Fence::kNo) {
       return Status::corrupt(
-          cat(old_address_.text(), " took UNFENCE and slot ", slot, " still is fenced"));
+          cat(client.address().text(), " took UNFENCE and slot ", slot, " still is fenced"));
     }
   }
   return Status::ok();
@@ -251,10 +262,14 @@ Result<Survey> NodeDriver::survey(const SlotSet& slots, int64_t timeout_ms) {
 
 SyncState NodeDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
   SyncState out;
+  seen_open_ = {};
   Result<Survey> now = survey(slots, timeout_ms);
   if (!now) {
     out.text = now.status().text();
     return out;
+  }
+  for (const auto& [slot, report] : now->new_side) {
+    if (report.fence == SlotReport::Fence::kNo) seen_open_.add(slot);
   }
   int64_t worst = 0;
   for (const auto& [slot, old_report] : now->old_side) {

@@ -29,9 +29,8 @@ class NodeDriver : public BackendDriver {
                                int64_t timeout_ms) override;
   Result<Ends> read_ends(const CutAttempt& attempt, const ReplPosition& end,
                          int64_t timeout_ms) override;
-  Status mark(const CutAttempt&, int64_t) override {
-    return Status::ok();
-  }  // the promote record is it
+  // The promote record is the marker. A side that was left before is closed until here.
+  Status mark(const CutAttempt& attempt, int64_t timeout_ms) override;
   Result<uint64_t> marker(int64_t) override { return uint64_t{0}; }
   Status release(const CutAttempt&, int64_t) override { return Status::ok(); }
   Status link_reverse(const CutAttempt& attempt, const ReplPosition& from,
@@ -58,6 +57,7 @@ class NodeDriver : public BackendDriver {
   // PKCLUSTER FOLLOW for `slots` of `attempt` on `follower`, then read back.
   Status follow(RespClient& follower, const HostPort& leader, const CutAttempt& attempt,
                 const SlotSet& slots, const ReplPosition& from, int64_t timeout_ms);
+  Status lift(RespClient& client, const CutAttempt& attempt, int64_t timeout_ms);
   std::vector<std::string> verb(const std::string& name, const CutAttempt& attempt) const;
 
   CutTraits traits_{.end_fenced = true, .reverse_link = true, .exact_end = true};
@@ -70,6 +70,9 @@ class NodeDriver : public BackendDriver {
   // Of the attempt under way: what fence_permanent() and promote() were told.
   ReplPosition sealed_end_;
   uint64_t applied_ = 0;
+  // Of the last look before it: slots whose new side is not closed, and the attempt it was for.
+  SlotSet seen_open_;
+  uint64_t open_epoch_ = 0;  // 0: it is to be opened
 };
 
 }  // namespace sf

@@ -60,7 +60,9 @@ SlotVerdict judge_new(int slot, const SlotRecord& record, const SlotReport& old_
   }
   SlotVerdict out;
   out.phase = record.phase;
-  out.debts.mark = !traits.exact_end && marker == 0;
+  // Closed when it was left, and not opened yet since it was promoted again.
+  const bool shut = new_side.fence == SlotReport::Fence::kPermanent;
+  out.debts.mark = traits.exact_end ? shut : marker == 0;
   out.debts.link = record.phase == SlotPhase::kNew && traits.reverse_link && !record.linked;
   out.debts.promoted = record.promoted;
   if (record.phase == SlotPhase::kNew && !closed) out.text = kNotFenced;
@@ -158,9 +160,25 @@ void take_back(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartV
   });
 }
 
+// Sides that own slots by the record and are closed since they were left before.
+void open_again(uint64_t epoch, BackendDriver& driver, int64_t timeout_ms, StartVerdicts* out,
+                bool back) {
+  const SlotSet shut = with(*out, back, [](const SlotVerdict& v) { return v.debts.mark; });
+  if (shut.empty() || !driver.traits().exact_end) return;
+  const Status status = driver.mark({shut, epoch}, timeout_ms);
+  shut.for_each([&](int slot) {
+    SlotVerdict& verdict = out->slots[slot];
+    verdict.debts.mark = !status;
+    if (status) return;
+    verdict.debts.why = verdict.text =
+        cat("opening the ", back ? "old" : "new", " side: ", status.text());
+  });
+}
+
 void settle_direction(uint64_t epoch, BackendDriver& driver, const MovePlan& plan,
                       int64_t timeout_ms, StartVerdicts* out, bool back, const Log& log) {
   take_back(epoch, driver, timeout_ms, out, back, log);
+  open_again(epoch, driver, timeout_ms, out, back);
   const SlotSet open = with(*out, back, is_open);
   if (driver.traits().permanent_fence && (plan.stay.empty() || driver.traits().exact_end)) {
     fence_again(open, epoch, driver, timeout_ms, out);

@@ -3,7 +3,7 @@
 //
 //   own --SLOTSSLAVEOF, FOLLOW--> followed --PROMOTE, NO ONE--> own
 //   own --FENCE LEASE--> leased (lifts itself) --FENCE PERMANENT--> fenced --UNFENCE--> own
-//   fenced --FOLLOW--> followed, reads still refused until PROMOTE or UNFENCE
+//   fenced --FOLLOW--> followed --PROMOTE--> fenced: nobody reads nor writes it before UNFENCE
 //
 // Each verb checks everything and writes one record set inside the gate, so it is done entirely or
 // not at all, across a kill. The fsync comes behind the gate (ADR 0014): until it is done the

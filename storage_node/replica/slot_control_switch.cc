@@ -77,18 +77,24 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
     answer.own = {history.id, history.fork};
     record_epoch(slots, by, records);
     leave(fresh, &records);
-    SlotRecord owned;
-    owned.mark = fork;
-    owned.promote_plan = by.plan;
-    owned.promote_epoch = by.epoch;
-    owned.promote_applied = answer.applied;
-    owned.promote_own = answer.own;
-    fresh.for_each([&](int slot) { put_slot_record(slot, owned, records); });
+    std::map<int, SlotRecord> changed;
+    fresh.for_each([&](int slot) {
+      SlotRecord owned = state_.records[at(slot)];  // a fence for good is lifted by its plan only
+      owned.followed = owned.placed = false;
+      owned.master = {};
+      owned.mark = fork;
+      owned.promote_plan = by.plan;
+      owned.promote_epoch = by.epoch;
+      owned.promote_applied = answer.applied;
+      owned.promote_own = answer.own;
+      put_slot_record(slot, owned, records);
+      changed[slot] = std::move(owned);
+    });
     if (Status s = write(gate, records); !s) return s;
     state_.histories.add(history);
     int64_t hold = state_.clock.mono_us() + kExpiryHoldUs;
     fresh.for_each([&](int slot) {
-      state_.records[at(slot)] = owned;
+      state_.records[at(slot)] = std::move(changed[slot]);
       state_.expiry_held[slot] = hold;
       state_.opening.add(slot);
       set_flags(gate, slot);

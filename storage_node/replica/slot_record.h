@@ -38,7 +38,7 @@ struct SlotRecord {
   bool followed = false;
   HostPort master;      // of a followed slot
   bool placed = false;  // followed: it was copied, or follows from an exact position
-  bool fenced = false;  // permanently
+  bool fenced = false;  // permanently, until UNFENCE or a copy, whether it follows or not
   std::string fence_plan;
   uint64_t fence_epoch = 0;
   std::string new_owner;  // host:port

@@ -6,6 +6,8 @@
  *   -DNO_EXACT_LINK     the link is made wherever the old side stands
  *   -DNO_FENCE_KEYS     equal ends are taken for applied
  *   -DNO_READ_HOLD      reads go on at the new side while the old one is promoted and opened
+ *   -DSTRAY             a proxy the shim does not see writes to the old side; with it the promote may be taken back
+ *   -DOPEN_AT_PROMOTE   the promote lifts the fence of the switch, not the owner record
  */
 #ifndef WRITES
 #define WRITES 2
@@ -18,6 +20,8 @@
 byte new_log[8], new_end, new_value;
 byte old_end, old_value, received, applied0, applied1;	/* received: of the new side's log */
 bit  linked, promoted, fenced, late, old_written;
+bit  shut = 1;		/* node: the old side, by the permanent fence of the switch */
+bit  record;		/* the old side is the owner */
 byte route;		/* 0: all to the new side */
 byte last;
 
@@ -80,16 +84,35 @@ active proctype Shim()
 #ifndef NO_READ_HOLD
 	route = PROMOTE;
 #endif
-	atomic { promoted = 1; linked = 0 };
+	atomic { promoted = 1; linked = 0;
+#ifdef OPEN_AT_PROMOTE
+		shut = 0;
+#endif
+	};
+#ifdef STRAY
+	if
+	:: true
+	:: atomic { promoted = 0; linked = 1; route = 0; goto rest }
+	fi;
+#endif
 	if :: old_end == proof && new_end == proof :: else -> route = 0; goto rest fi;
 #ifdef NO_READ_HOLD
 	old_written = 1; old_value = 7; last = 7;	/* another client's write on the new owner */
 	route = HOLD;
 #endif
+	record = 1;
+	shut = 0;
 	route = BACK;
 rest:	seen = 0; proof = 0;
 end:	false
 }
+
+#ifdef STRAY
+active proctype Stray()
+{
+end:	atomic { promoted && !shut -> assert(record) }
+}
+#endif
 
 active proctype Client()
 {

@@ -201,6 +201,12 @@ sf_cut_mutant(rollback_intent_without_direction unit_run.cc cutover_runner_test
 sf_start_mutant(rollback_judged_forward
   "  if (record.back) return judge_back("
   "  if (record.back && slot < 0) return judge_back(")
+sf_start_mutant(closed_owner_not_opened
+  "  if (shut.empty() || !driver.traits().exact_end) return;"
+  "  if (shut.empty() || driver.traits().exact_end) return;")
+sf_cut_mutant(handed_back_on_a_debt cutover_runner.cc cutover_runner_test
+  "  return owing_back_.intersects(slots) ||\n"
+  "  return\n")
 sf_start_mutant(rolled_back_stranger_taken
   "  if (record.epoch != 0 && (record.back"
   "  if (record.epoch == 0 && (record.back")

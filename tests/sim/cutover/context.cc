@@ -24,6 +24,9 @@ const char* fault_name(Fault fault) {
                                                   "plan read again",
                                                   "migrator away",
                                                   "replicated wrongly",
+                                                  "rolled back",
+                                                  "killed on the way back",
+                                                  "forward again",
                                                   "queue lost"};
   return kNames[static_cast<size_t>(fault)];
 }

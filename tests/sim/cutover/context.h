@@ -44,6 +44,9 @@ enum class Fault {
   kReload,             // and has the shim read its plan again
   kMigratorAway,       // nobody renews the permit for a while
   kReplicatedWrongly,  // Pika: a command that is not the same on the new side
+  kRollback,           // an operator orders what is switched back
+  kKilledGoingBack,    // kill -9 of the shim in the middle of that
+  kForwardAgain,       // a cutover of what went back
   kQueueLost,          // Pika: what a killed server had received and not applied is gone
   kCount,
 };

@@ -86,11 +86,11 @@ sf_cutover_mutant(shell_answers_out_of_order tests/sim/cutover/worker.cc
   "  queue_.push_back(pending);"
   "  queue_.push_front(pending);")
 sf_cutover_mutant(shell_write_sent_again tests/sim/cutover/worker.cc
-  "outcome == Outcome::kUnknown) ++unanswered_[slot];"
-  "outcome == Outcome::kUnknown && !ended_) return send(pending, on_new);")
+  "    if (write && outcome == Outcome::kUnknown) ++unanswered_[on_new][slot];\n"
+  "    if (write && outcome == Outcome::kUnknown && !ended_ && !on_new) return send(pending, on_new);\n")
 sf_cutover_mutant(shell_handed_back_early tests/sim/cutover/shim.cc
-  "  if (u.machine->phase() != SlotPhase::kNew || u.machine->busy()"
-  "  if (u.machine->phase() == SlotPhase::kHold || u.machine->busy()")
+  "  if (phase(u) != SlotPhase::kNew || u.machine->mark_owed()"
+  "  if (phase(u) == SlotPhase::kOld || u.machine->mark_owed()")
 sf_cutover_mutant(shell_lease_by_the_wall_clock tests/sim/cutover/servers.cc
   "  return context_.now();\n}\n\nvoid Groups::lose_queue"
   "  return context_.wall_ms() * 1000;\n}\n\nvoid Groups::lose_queue")
@@ -109,3 +109,47 @@ sf_cutover_mutant(shell_pass_before_the_last_proxy tests/sim/cutover/world.cc
 sf_cutover_mutant(shell_copy_believed_after_a_restart tests/sim/cutover/servers.cc
   "  return kind_ == Kind::kNode || (copy.copied_from == run_[0] && copy.copied_by == run_[1]);"
   "  return kind_ == Kind::kNode || copy.copied_from != 0;")
+
+# ---- the way back (ADR 0020)
+
+sf_cutover_mutant(back_judged_forward proxy_shim/control/startup.cc
+  "  if (record.back) return judge_back("
+  "  if (record.back && slot < 0) return judge_back(")
+sf_cutover_mutant(back_owner_left_closed proxy_shim/control/startup.cc
+  "  out.debts.mark = traits.exact_end ? shut : marker == 0;"
+  "  out.debts.mark = !traits.exact_end && marker == 0 && !shut;")
+sf_cutover_mutant(back_older_copy_believed proxy_shim/control/startup.cc
+  "  if (record.epoch != 0 && (record.back"
+  "  if (record.epoch == 0 && (record.back")
+# Was so: a proxy mapped wrongly wrote to a promoted old side before the record, and the way back was taken back.
+sf_cutover_mutant(back_shell_open_before_the_record tests/sim/cutover/servers.cc
+  "  copy.written = false;\n  return end_of(copy);"
+  "  copy.written = false;\n  copy.fence = Fence::kNo;\n  return end_of(copy);")
+# Was so.
+sf_cutover_mutant(back_shell_drains_the_old_side tests/sim/cutover/shim.cc
+  "      under_way += worker->writes_in_flight(slot, u.back);"
+  "      under_way += worker->writes_in_flight(slot, false);")
+sf_cutover_mutant(back_shell_reads_at_the_old_side tests/sim/cutover/worker.cc
+  "  back_[at(slot)] = back && ("
+  "  back_[at(slot)] = back && slot < 0 && (")
+sf_cutover_mutant(back_shell_recorded_forward tests/sim/cutover/shim.cc
+  "      record.phase = turned(SlotPhase::kNew, u.back);"
+  "      record.phase = SlotPhase::kNew;")
+sf_cutover_mutant(back_shell_intent_without_direction tests/sim/cutover/shim.cc
+  "        folder_.records[static_cast<size_t>(u.number)].back = u.back;\n"
+  "")
+sf_cutover_mutant(back_shell_published_forward tests/sim/cutover/shim.cc
+  "w->set_phase(slot, turned(phase, u.back), u.back); });"
+  "w->set_phase(slot, phase, u.back); });")
+sf_cutover_mutant(back_shell_old_side_unfenced_at_start tests/sim/cutover/shim.cc
+  "    v.debts.unfence = !groups_.unfence(u.number, folder_.epoch, v.back);"
+  "    v.debts.unfence = !groups_.unfence(u.number, folder_.epoch, false);")
+sf_cutover_mutant(back_shell_new_side_follows_at_start tests/sim/cutover/shim.cc
+  "groups_.follow_again(u.number, folder_.epoch, false, v.back);"
+  "groups_.follow_again(u.number, folder_.epoch, false, false);")
+sf_cutover_mutant(back_shell_epoch_not_raised tests/sim/cutover/shim.cc
+  "  u.attempt = reserved_ = std::max(reserved_, folder_.epoch) + 1;\n  u.undo = 0;"
+  "  u.attempt = reserved_ = std::max(reserved_, folder_.epoch) + (back ? 0 : 1);\n  u.undo = 0;")
+sf_cutover_mutant(back_shell_handed_back_meanwhile tests/sim/cutover/shim.cc
+  "  if (u.back_ordered || (u.back && u.machine->owes())) return false;\n"
+  "")

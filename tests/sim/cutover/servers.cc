@@ -56,8 +56,8 @@ Groups::Groups(Context& context, Kind kind, int units)
       kind_(kind),
       old_(static_cast<size_t>(units)),
       new_(static_cast<size_t>(units)),
-      slow_apply_(context.chance(0.4) ? 0.3 : 0.02),
-      pulling_(static_cast<size_t>(units)) {
+      slow_apply_(context.chance(0.4) ? 0.3 : 0.02) {
+  for (auto& pulling : pulling_) pulling.resize(static_cast<size_t>(units));
   for (int u = 0; u < units; ++u) {
     old_side(u).history = ++histories_;
     new_side(u).history = ++histories_;
@@ -87,8 +87,8 @@ bool Groups::fenced(Copy& copy) {
 bool Groups::run(bool on_new, const Request& request, Answer* answer) {
   if (request.writes()) return write(on_new, request, answer);
   const int unit = unit_of_key(request.key);
-  Copy& copy = on_new ? new_side(unit) : old_side(unit);
-  if (!on_new && copy.fence == Fence::kPermanent) return false;
+  Copy& copy = side(on_new, unit);
+  if (copy.fence == Fence::kPermanent) return false;
   copy.values.run(request, answer);
   return true;
 }
@@ -96,7 +96,7 @@ bool Groups::run(bool on_new, const Request& request, Answer* answer) {
 bool Groups::write(bool on_new, const Request& request, Answer* answer) {
   const int unit = unit_of_key(request.key);
   const int slot = slot_of_key(request.key);
-  Copy& copy = on_new ? new_side(unit) : old_side(unit);
+  Copy& copy = side(on_new, unit);
   if (!copy.master || fenced(copy)) return false;
   if (request.client >= 0 && owner_is_new[static_cast<size_t>(slot)] != on_new) {
     throw Violation(cat("I1 slot ", slot, ": a client's write reached the ", on_new ? "new" : "old",
@@ -105,11 +105,11 @@ bool Groups::write(bool on_new, const Request& request, Answer* answer) {
   if (!executed_.insert(request.id).second) {
     throw Violation(cat("I4 request ", request.id, " was sent twice"));
   }
-  if (on_new) copy.written = true;
+  copy.written = true;
   if (!copy.values.run(request, answer)) return true;
   copy.log.push_back({request.key, request.op, request.value, request.odd});
   if (request.odd && !on_new) context_.note(Fault::kReplicatedWrongly);
-  if (!on_new) pull_later(unit);
+  pull_later(unit, !on_new);
   return true;
 }
 
@@ -118,14 +118,14 @@ void Groups::append(int unit, const Record& record) {
   pull_later(unit);
 }
 
-bool Groups::attached(int unit) {
-  const Copy& copy = new_side(unit);
-  return !copy.master && (copy.copying || copy.history == old_side(unit).history);
+bool Groups::attached(int unit, bool back) {
+  const Copy& copy = taken(unit, back);
+  return !copy.master && (copy.copying || copy.history == left(unit, back).history);
 }
 
-bool Groups::following(int unit) {
-  const Copy& copy = new_side(unit);
-  return attached(unit) && !copy.copying && copy.link_up_at <= context_.now();
+bool Groups::following(int unit, bool back) {
+  const Copy& copy = taken(unit, back);
+  return attached(unit, back) && !copy.copying && copy.link_up_at <= context_.now();
 }
 
 bool Groups::trusted(int unit) {
@@ -133,18 +133,19 @@ bool Groups::trusted(int unit) {
   return kind_ == Kind::kNode || (copy.copied_from == run_[0] && copy.copied_by == run_[1]);
 }
 
-void Groups::follow(int unit) {
-  Copy& copy = new_side(unit);
+void Groups::follow(int unit, bool back) {
+  Copy& copy = taken(unit, back);
   if (copy.written) {
-    throw Violation(
-        cat("unit ", unit, ": a new side that took clients' writes was made to follow"));
+    throw Violation(cat("unit ", unit, ": the ", back ? "old" : "new",
+                        " side took clients' writes and was made to follow"));
   }
   // Pika takes its time to be a replica again.
-  const bool left = copy.master && kind_ == Kind::kPika && copy.left_at > 0;
-  if (left) copy.link_up_at = context_.now() + context_.between(30'000, 200'000);
+  const bool was_left = copy.master && kind_ == Kind::kPika && copy.left_at > 0;
+  if (was_left) copy.link_up_at = context_.now() + context_.between(30'000, 200'000);
   copy.master = false;
-  copy.history = old_side(unit).history;
-  pull_later(unit);
+  copy.promoted = 0;
+  copy.history = left(unit, back).history;
+  pull_later(unit, !back);
 }
 
 void Groups::copy_anew(int unit) {
@@ -169,8 +170,8 @@ void Groups::copy_anew(int unit) {
   });
 }
 
-void Groups::leave_by_hand(int unit) {
-  Copy& copy = new_side(unit);
+void Groups::leave_by_hand(int unit, bool back) {
+  Copy& copy = taken(unit, back);
   if (copy.master || copy.copying) return;
   context_.note(Fault::kLeftByHand);
   context_.matters(Fault::kLeftByHand, context_.in_pause());
@@ -181,7 +182,7 @@ void Groups::leave_by_hand(int unit) {
 void Groups::leave(Copy& copy) {
   copy.master = true;
   copy.left_history = copy.history;
-  copy.left_at = copy.log.size();
+  copy.left_at = copy.mark = copy.log.size();
   copy.history = ++histories_;
 }
 
@@ -208,18 +209,19 @@ Result<ReplPosition> Groups::heal(int unit, const std::set<int>& keys, int* foun
   return end_of(old_side(unit));
 }
 
-void Groups::pull_later(int unit) {
-  if (pulling_[static_cast<size_t>(unit)]) return;
-  pulling_[static_cast<size_t>(unit)] = 1;
-  context_.after(context_.between(300, 2'500), [this, unit] { pull(unit); });
+void Groups::pull_later(int unit, bool to_new) {
+  int& pulling = pulling_[to_new][static_cast<size_t>(unit)];
+  if (pulling) return;
+  pulling = 1;
+  context_.after(context_.between(300, 2'500), [this, unit, to_new] { pull(unit, to_new); });
 }
 
-void Groups::pull(int unit) {
-  pulling_[static_cast<size_t>(unit)] = 0;
-  Copy& from = old_side(unit);
-  Copy& to = new_side(unit);
-  if (!following(unit)) {
-    if (attached(unit)) pull_later(unit);
+void Groups::pull(int unit, bool to_new) {
+  pulling_[to_new][static_cast<size_t>(unit)] = 0;
+  Copy& from = side(!to_new, unit);
+  Copy& to = side(to_new, unit);
+  if (!following(unit, !to_new)) {
+    if (attached(unit, !to_new)) pull_later(unit, to_new);
     return;
   }
   while (to.log.size() < from.log.size()) {
@@ -249,9 +251,9 @@ void Groups::apply_later(int unit, int worker) {
   });
 }
 
-bool Groups::applied(int unit, uint64_t end) {
-  Copy& copy = new_side(unit);
-  if (!following(unit) || copy.log.size() < end) return false;
+bool Groups::applied(int unit, uint64_t end, bool back) {
+  Copy& copy = taken(unit, back);
+  if (!following(unit, back) || copy.log.size() < end) return false;
   if (kind_ == Kind::kNode) return true;
   for (int worker = 0; worker < 2; ++worker) {  // as its fence key tells
     for (size_t i = copy.applied[worker]; i < end; ++i) {
@@ -286,11 +288,13 @@ Status Groups::announce(int unit, uint64_t epoch) {
   return Status::ok();
 }
 
-Result<ReplPosition> Groups::fence(int unit, uint64_t epoch, int64_t lease_us) {
-  Copy& copy = old_side(unit);
-  if (away(false)) return Status::unavailable("the old side is away");
+Result<ReplPosition> Groups::fence(int unit, uint64_t epoch, int64_t lease_us, bool back) {
+  Copy& copy = left(unit, back);
+  if (away(back)) return Status::unavailable("the side that is left is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
-  if (kind_ == Kind::kNode && copy.fence != Fence::kPermanent) {
+  if (kind_ == Kind::kNode) {
+    if (!copy.master) return Status::refused("it follows");
+    if (copy.fence == Fence::kPermanent) return Status::refused("it is fenced for good");
     copy.fence = Fence::kLeased;
     copy.lease_until = lease_clock() + lease_us;
     copy.lease_ends = context_.now() + lease_us;
@@ -298,29 +302,30 @@ Result<ReplPosition> Groups::fence(int unit, uint64_t epoch, int64_t lease_us) {
   return end_of(copy);
 }
 
-Result<ReplPosition> Groups::fence_permanent(int unit, uint64_t epoch) {
-  Copy& copy = old_side(unit);
-  if (away(false)) return Status::unavailable("the old side is away");
+Result<ReplPosition> Groups::fence_permanent(int unit, uint64_t epoch, bool back) {
+  Copy& copy = left(unit, back);
+  if (away(back)) return Status::unavailable("the side that is left is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
   if (kind_ == Kind::kNode) {
     if (!fenced(copy)) return Status::refused("the lease has run out");
     copy.fence = Fence::kPermanent;
+    copy.mark = copy.log.size();
   }
   return end_of(copy);
 }
 
-Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPosition& end) {
-  Copy& copy = new_side(unit);
-  if (away(true)) return Status::unavailable("the new side is away");
+Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPosition& end, bool back) {
+  Copy& copy = taken(unit, back);
+  if (away(!back)) return Status::unavailable("the side that takes over is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
-  if (!attached(unit) || copy.copying) return Status::refused("it does not follow");
+  if (!attached(unit, back) || copy.copying) return Status::refused("it does not follow");
   if (kind_ == Kind::kNode && !(end_of(copy) == end)) {
     return Status::refused("it is not at the position named");
   }
   // A late one of an attempt that was taken back meanwhile hurts nobody: nothing is sent there, and
-  // it is owed that the new side follows again.
-  const bool over = old_side(unit).epoch > epoch;
-  if (kind_ == Kind::kNode && old_side(unit).fence != Fence::kPermanent && !over) {
+  // it is owed that the side follows again.
+  const bool over = left(unit, back).epoch > epoch;
+  if (kind_ == Kind::kNode && left(unit, back).fence != Fence::kPermanent && !over) {
     throw Violation(cat("I1 unit ", unit, ": two sides take writes"));
   }
   if (kind_ == Kind::kPika && !all_applied(copy, end.seq)) {
@@ -328,36 +333,66 @@ Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPositio
   }
   leave(copy);
   copy.promoted = epoch;
+  copy.written = false;
   return end_of(copy);
 }
 
-Status Groups::follow_again(int unit, uint64_t epoch) {
-  Copy& copy = new_side(unit);
-  if (away(true)) return Status::unavailable("the new side is away");
-  if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
-  if (attached(unit)) return Status::ok();
-  if (copy.healed) return Status::refused("it was written to and must be copied anew");
-  follow(unit);
-  return Status::ok();
-}
-
-Status Groups::unfence(int unit, uint64_t epoch) {
-  Copy& copy = old_side(unit);
-  if (away(false)) return Status::unavailable("the old side is away");
+// Where it was left before, it is closed until it is the owner by the record.
+Status Groups::open(int unit, uint64_t epoch, bool back) {
+  Copy& copy = taken(unit, back);
+  if (away(!back)) return Status::unavailable("the side that took over is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
   copy.fence = Fence::kNo;
   return Status::ok();
 }
 
+Status Groups::follow_again(int unit, uint64_t epoch, bool known, bool back) {
+  Copy& copy = taken(unit, back);
+  if (away(!back)) return Status::unavailable("the side that took over is away");
+  if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
+  if (!copy.master) return Status::ok();
+  if (copy.healed) return Status::refused("it was written to and must be copied anew");
+  if (kind_ == Kind::kNode && copy.written) return Status::refused("it took writes of its own");
+  if (kind_ == Kind::kNode && !known && left(unit, back).fence != Fence::kPermanent) {
+    return Status::refused("where to follow from is unknown");
+  }
+  follow(unit, back);
+  return Status::ok();
+}
+
+Status Groups::unfence(int unit, uint64_t epoch, bool back) {
+  Copy& copy = left(unit, back);
+  if (away(back)) return Status::unavailable("the side that is left is away");
+  if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
+  copy.fence = Fence::kNo;
+  return Status::ok();
+}
+
+// A node takes the position for granted.
+Status Groups::link_reverse(int unit, uint64_t epoch, const ReplPosition& from, bool back) {
+  Copy& copy = left(unit, back);
+  if (away(back)) return Status::unavailable("the side that was left is away");
+  if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
+  if (!copy.master) return Status::ok();
+  if (copy.log.size() != copy.mark) return Status::refused("it took writes");
+  if (copy.log.size() != from.seq) {
+    throw Violation(cat("unit ", unit, ": the ", back ? "new" : "old", " side at ",
+                        end_of(copy).text(), " was made to follow from ", from.text()));
+  }
+  copy.written = false;
+  follow(unit, !back);
+  return Status::ok();
+}
+
 SlotReport Groups::report(bool on_new, int unit) {
-  Copy& copy = on_new ? new_side(unit) : old_side(unit);
+  Copy& copy = side(on_new, unit);
   fenced(copy);
   SlotReport out;
   out.master = copy.master;
   out.at = end_of(copy);
   out.link = copy.master ? SlotReport::Link::kNone : SlotReport::Link::kUp;
   out.fence = copy.fence;
-  if (on_new && kind_ == Kind::kNode) out.promoted = copy.promoted;
+  if (kind_ == Kind::kNode) out.promoted = copy.master ? copy.promoted : 0;
   return out;
 }
 

@@ -61,6 +61,7 @@ struct Copy {
   uint64_t marker = 0;
   uint64_t left_history = 0;  // when it left replication, and where
   size_t left_at = 0;
+  size_t mark = 0;  // node: it took no write of its own up to here, since it was fenced or left
   bool written = false;   // by clients, since it was promoted
   uint64_t promoted = 0;  // epoch of the promote record
   bool healed = false;    // Pika: written to by the driver since it was promoted
@@ -79,6 +80,10 @@ class Groups {
   int unit_of_key(int key) const { return unit_of_slot(slot_of_key(key)); }
   Copy& old_side(int unit) { return old_[static_cast<size_t>(unit)]; }
   Copy& new_side(int unit) { return new_[static_cast<size_t>(unit)]; }
+  Copy& side(bool on_new, int unit) { return on_new ? new_side(unit) : old_side(unit); }
+  // `back`: of a way from the new side to the old one.
+  Copy& left(int unit, bool back) { return side(back, unit); }
+  Copy& taken(int unit, bool back) { return side(!back, unit); }
   ReplPosition end_of(const Copy& copy) const {
     return {cat("h", copy.history), static_cast<uint64_t>(copy.log.size())};
   }
@@ -88,23 +93,29 @@ class Groups {
   bool run(bool on_new, const Request& request, Answer* answer);
   void append(int unit, const Record& record);  // to the old side
   bool fenced(Copy& copy);                      // writes, now
-  bool applied(int unit, uint64_t end);         // the new side, all workers
-  bool following(int unit);                     // with the link up
-  bool attached(int unit);                      // told to
+  // Of the side that takes over.
+  bool applied(int unit, uint64_t end, bool back);  // by all workers
+  bool following(int unit, bool back = false);      // with the link up
+  bool attached(int unit, bool back = false);       // told to
 
   // Control. `epoch` is compared by nodes only. Empty status: done.
   Status announce(int unit, uint64_t epoch);
-  Result<ReplPosition> fence(int unit, uint64_t epoch, int64_t lease_us);
-  Result<ReplPosition> fence_permanent(int unit, uint64_t epoch);
-  Result<ReplPosition> promote(int unit, uint64_t epoch, const ReplPosition& end);
-  Status follow_again(int unit, uint64_t epoch);
-  Status unfence(int unit, uint64_t epoch);
-  void follow(int unit);  // the migrator's: the new side follows where it stands
+  Result<ReplPosition> fence(int unit, uint64_t epoch, int64_t lease_us, bool back);
+  Result<ReplPosition> fence_permanent(int unit, uint64_t epoch, bool back);
+  Result<ReplPosition> promote(int unit, uint64_t epoch, const ReplPosition& end, bool back);
+  Status open(int unit, uint64_t epoch, bool back);  // what was promoted
+  // `known`: from where is told; if not, the other side has to stand there still.
+  Status follow_again(int unit, uint64_t epoch, bool known, bool back);
+  Status unfence(int unit, uint64_t epoch, bool back);
+  // The side that was left follows the other one from there.
+  Status link_reverse(int unit, uint64_t epoch, const ReplPosition& from, bool back);
+  // The side that takes over follows where it stands (the migrator's, and follow_again()).
+  void follow(int unit, bool back = false);
   // Pika: keys of `keys` that differ are copied to the new side; then the old side's end. `found`:
   // how many did.
   Result<ReplPosition> heal(int unit, const std::set<int>& keys, int* found);
   std::set<int> different(int unit);  // now, by a pass over both
-  void leave_by_hand(int unit);
+  void leave_by_hand(int unit, bool back);
   void lose_queue();  // a killed server does
   // Pika: a full copy, whatever was there. Following when it is done.
   void copy_anew(int unit);
@@ -127,8 +138,8 @@ class Groups {
   bool all_applied(const Copy& copy, uint64_t end) const;
   void leave(Copy& copy);
   void end_queue(Copy& copy);
-  void pull_later(int unit);
-  void pull(int unit);
+  void pull_later(int unit, bool to_new = true);
+  void pull(int unit, bool to_new);
   void apply_later(int unit, int worker);
   int worker_of(const Record& record) const {
     return record.key < 0 ? -1 - record.key : record.key & 1;
@@ -139,7 +150,7 @@ class Groups {
   std::vector<Copy> old_, new_;
   double slow_apply_;
   bool loses_queue_ = false;
-  std::vector<int> pulling_;
+  std::vector<int> pulling_[2];  // by the side that pulls
   int64_t busy_until_[2][2] = {};
   int64_t run_[2] = {1, 1};
   bool away_[2] = {};

@@ -10,7 +10,9 @@ using Event = CutEvent::Type;
 
 constexpr int64_t kPauseUs = 200'000;
 constexpr int64_t kQuietUs = 2'000'000;
-constexpr int64_t kUndoUs = 60'000;
+constexpr int64_t kUndoUs = 30'000;
+constexpr int64_t kMarkUs = 240'000;
+constexpr int kTries = 6;
 constexpr int64_t kLeaseMarginUs = 500'000;
 
 CutTraits traits_of(Kind kind) {
@@ -28,7 +30,7 @@ int64_t PermitClock::mono_us() const {
 }
 
 Shim::Shim(Context& context, Groups& groups, Folder& folder, std::function<bool()> strangers,
-           std::function<void()> begins, std::function<void()> holds)
+           std::function<void(bool)> begins, std::function<void()> holds)
     : context_(context),
       groups_(groups),
       folder_(folder),
@@ -68,7 +70,7 @@ bool Shim::start() {
   if (!judge_all()) return false;
   for (Unit& u : units_) {
     each_slot(u, [&](int slot) {
-      for (auto& worker : workers_) worker->set_phase(slot, u.machine->phase());
+      for (auto& worker : workers_) worker->set_phase(slot, phase(u));
     });
   }
   serving_ = true;
@@ -89,9 +91,12 @@ bool Shim::judge_all() {
     settle(u, judge_slot(u.slots.first(), record, groups_.report(false, u.number),
                          groups_.report(true, u.number), traits_, marker));
   }
-  const bool unmarked = std::any_of(units_.begin(), units_.end(),
-                                    [](const Unit& u) { return u.machine->mark_owed(); });
-  stop_writes(true, Reason::kMarker, unmarked);
+  for (const bool on_new : {false, true}) {
+    const bool unmarked = std::any_of(units_.begin(), units_.end(), [on_new](const Unit& u) {
+      return u.machine->mark_owed() && u.back != on_new;
+    });
+    stop_writes(on_new, Reason::kMarker, unmarked);
+  }
   return true;
 }
 
@@ -115,11 +120,12 @@ void Shim::take_over() {
   context_.say("the plan is read again");
   permits_ = std::make_unique<Permits>(&permit_clock_);
   if (!judge_all()) return;
+  for (Unit& u : units_) u.back_ordered = false;  // answered: not begun
   for (auto& worker : workers_) {
     later(context_.between(20, 800), [this, w = worker.get()] {
       for (Unit& u : units_) {
         if (u.machine->busy()) continue;
-        each_slot(u, [&](int slot) { w->set_phase(slot, u.machine->phase()); });
+        each_slot(u, [&](int slot) { w->set_phase(slot, phase(u)); });
       }
     });
   }
@@ -129,18 +135,22 @@ void Shim::settle(Unit& u, const SlotVerdict& verdict) {
   context_.say("unit ", u.number, " starts in ", phase_name(verdict.phase), " ", verdict.text);
   SlotVerdict v = verdict;
   if (v.debts.follow) {
-    const Status status = groups_.follow_again(u.number, folder_.epoch);
+    const Status status = groups_.follow_again(u.number, folder_.epoch, false, v.back);
     v.debts.follow = !status && status.code() != Code::kRefused;
     if (status.code() == Code::kRefused && traits_.exact_end) v.phase = SlotPhase::kDoubt;
   }
-  if (v.phase == SlotPhase::kOld && v.debts.unfence) {
-    v.debts.unfence = !groups_.unfence(u.number, folder_.epoch);
+  if (v.phase == turned(SlotPhase::kOld, v.back) && v.debts.unfence) {
+    v.debts.unfence = !groups_.unfence(u.number, folder_.epoch, v.back);
   }
-  if (v.text == "the old side is not fenced" && traits_.exact_end) {
-    (void)groups_.fence(u.number, folder_.epoch, kQuietUs);
-    (void)groups_.fence_permanent(u.number, folder_.epoch);
+  if (v.text.starts_with("the old side is not fenced") && traits_.exact_end) {
+    (void)groups_.fence(u.number, folder_.epoch, kQuietUs, v.back);
+    (void)groups_.fence_permanent(u.number, folder_.epoch, v.back);
   }
-  u.machine = std::make_unique<CutoverMachine>(traits_, v.phase);
+  if (v.debts.mark && traits_.exact_end) {
+    v.debts.mark = !groups_.open(u.number, folder_.epoch, v.back);
+  }
+  u.back = v.back;
+  u.machine = std::make_unique<CutoverMachine>(traits_, turned(v.phase, v.back));
   u.machine->owe(v.debts, folder_.epoch);
 }
 
@@ -162,6 +172,22 @@ void Shim::permit(const SlotSet& slots) {
   permit_given_ = context_.now();
 }
 
+Status Shim::roll_back(int unit) {
+  Unit& u = at(unit);
+  std::string why;
+  if (!traits_.reverse_link) return Status::refused("there is no way back");
+  if (!permits_->valid(u.slots, &why)) return Status::refused(why);
+  u.automatic = false;
+  if (!std::exchange(u.back_ordered, true)) u.not_before = context_.now();
+  u.tries = 0;
+  return Status::ok();
+}
+
+void Shim::abort() {
+  interrupt("aborted by the operator");
+  for (Unit& u : units_) u.back_ordered = false;
+}
+
 void Shim::interrupt(const std::string& why) {
   for (Unit& u : units_) {
     if (u.machine->busy() && u.interrupt.empty()) u.interrupt = why;
@@ -174,8 +200,8 @@ void Shim::order_again() {
   for (Unit& u : units_) {
     context_.note(Fault::kCutoverTwice);
     context_.matters(Fault::kCutoverTwice, u.machine->busy());
-    if (!u.machine->busy() && u.machine->phase() == SlotPhase::kOld) {
-      u.not_before = 0;
+    if (!u.machine->busy()) {
+      if (phase(u) == SlotPhase::kOld) u.not_before = 0;
       continue;
     }
     CutEvent start;
@@ -219,11 +245,12 @@ bool Shim::past_the_permit() const {
 }
 
 bool Shim::make_final(int unit) {
-  Unit& u = units_[static_cast<size_t>(unit)];
-  if (u.machine->phase() != SlotPhase::kNew || u.machine->busy() || u.machine->mark_owed()) {
-    return false;
-  }
+  Unit& u = at(unit);
+  // It may be prepared for going back at this moment, or not yet be taken back.
+  if (u.back_ordered || (u.back && u.machine->owes())) return false;
+  if (phase(u) != SlotPhase::kNew || u.machine->mark_owed()) return false;
   folder_.records[static_cast<size_t>(unit)].phase = SlotPhase::kFinal;
+  folder_.records[static_cast<size_t>(unit)].back = false;
   return true;
 }
 
@@ -233,6 +260,9 @@ void Shim::tick() {
   if (reloading_) return;
   for (Unit& u : units_) {
     if (u.machine->busy() || u.not_before > context_.now()) continue;
+    if (folder_.records[static_cast<size_t>(u.number)].phase == SlotPhase::kFinal) {
+      u.machine->forgive_link();
+    }
     if (u.machine->owes()) {
       u.not_before = context_.now() + 100'000;
       u.attempt = u.machine->epoch();
@@ -240,27 +270,51 @@ void Shim::tick() {
       CutEvent again;
       again.type = Event::kRetry;
       step(u, again);
-    } else if (turns_.may_prepare() && may_begin(u)) {
-      begin(u);
+    } else if (u.back_ordered) {
+      try_back(u);
+    } else if (u.automatic && turns_.may_prepare() && may_begin(u, false)) {
+      begin(u, false);
     }
   }
 }
 
-bool Shim::may_begin(Unit& u) {
+// One attempt at what was ordered.
+void Shim::try_back(Unit& u) {
   std::string why;
-  if (u.machine->phase() != SlotPhase::kOld) return false;
+  const bool hopeless = phase(u) != SlotPhase::kNew || !permits_->valid(u.slots, &why) ||
+                        u.tries == kTries ||
+                        folder_.records[static_cast<size_t>(u.number)].phase == SlotPhase::kFinal;
+  if (hopeless) {
+    u.back_ordered = false;
+    return;
+  }
+  if (!turns_.may_prepare()) return;
+  ++u.tries;
+  if (may_begin(u, true)) return begin(u, true);
+  u.not_before = context_.now() + 20'000;
+}
+
+bool Shim::may_begin(Unit& u, bool back) {
+  std::string why;
+  if (phase(u) != turned(SlotPhase::kOld, back)) return false;
   if (!permits_->valid(u.slots, &why)) {
     context_.matters(Fault::kMigratorAway);
     return false;
   }
   if (stopped_[0][0] || stopped_[1][0]) return false;
-  if (!groups_.following(u.number) || !groups_.trusted(u.number) || needs_pass(u.number)) {
-    return false;
-  }
-  return groups_.old_side(u.number).log.size() - groups_.new_side(u.number).log.size() <= 5;
+  if (!groups_.following(u.number, back)) return false;
+  if (!back && (!groups_.trusted(u.number) || needs_pass(u.number))) return false;
+  return groups_.left(u.number, back).log.size() - groups_.taken(u.number, back).log.size() <= 5;
 }
 
-void Shim::begin(Unit& u) {
+void Shim::begin(Unit& u, bool back) {
+  if (u.back != back) {
+    u.back = back;
+    u.machine = std::make_unique<CutoverMachine>(traits_, SlotPhase::kOld);
+  }
+  if (!back && folder_.records[static_cast<size_t>(u.number)].epoch != 0) {
+    context_.note(Fault::kForwardAgain);
+  }
   u.attempt = reserved_ = std::max(reserved_, folder_.epoch) + 1;
   u.undo = 0;
   u.interrupt.clear();
@@ -270,7 +324,7 @@ void Shim::begin(Unit& u) {
   u.permitted = false;
   u.prepared = true;
   turns_.prepare();
-  begins_();
+  begins_(back);
   CutEvent start;
   start.type = Event::kStart;
   start.epoch = u.attempt;
@@ -319,9 +373,10 @@ void Shim::drive(Unit& u) {
       leave_turn(u);
       if (action.phase == SlotPhase::kNew) {
         each_slot(u, [&](int slot) {
-          for (auto& worker : workers_) worker->forget_unanswered(slot);
+          for (auto& worker : workers_) worker->forget_unanswered(slot, u.back);
         });
       }
+      if (phase(u) != SlotPhase::kNew) u.back_ordered = false;
       continue;
     }
     perform(u, action);
@@ -386,6 +441,7 @@ void Shim::perform(Unit& u, const CutAction& action) {
         event.epoch = u.attempt;
         folder_.epoch = std::max(folder_.epoch, u.attempt);
         folder_.records[static_cast<size_t>(u.number)].attempt = u.attempt;
+        folder_.records[static_cast<size_t>(u.number)].back = u.back;
         step(u, event);
       });
       return;
@@ -437,7 +493,7 @@ void Shim::hold_in_turn(Unit& u) {
 }
 
 void Shim::publish(Unit& u, SlotPhase phase) {
-  if (phase == SlotPhase::kNew) stop_writes(true, Reason::kMarker, u.machine->mark_owed());
+  if (phase == SlotPhase::kNew) stop_writes(!u.back, Reason::kMarker, u.machine->mark_owed());
   if (phase != SlotPhase::kHold && phase != SlotPhase::kPromote) let_go(u);
   auto left = std::make_shared<int>(kWorkers);
   const uint64_t number = ++u.publication;
@@ -448,7 +504,7 @@ void Shim::publish(Unit& u, SlotPhase phase) {
       context_.matters(Fault::kSlowWorker, u.hold_start != 0);
     }
     later(delay, [this, &u, phase, left, number, w = worker.get()] {
-      each_slot(u, [&](int slot) { w->set_phase(slot, phase); });
+      each_slot(u, [&](int slot) { w->set_phase(slot, turned(phase, u.back), u.back); });
       if (--*left > 0 || number != u.publication) return;
       CutEvent event;
       event.type = Event::kPublished;
@@ -465,8 +521,9 @@ void Shim::drain(Unit& u, bool reads) {
   int under_way = 0;
   each_slot(u, [&](int slot) {
     for (auto& worker : workers_) {
-      under_way += worker->writes_in_flight(slot) + (reads ? worker->reads_in_flight(slot) : 0);
-      event.unanswered += worker->unanswered(slot);
+      under_way += worker->writes_in_flight(slot, u.back);
+      if (reads) under_way += worker->reads_in_flight(slot, u.back);
+      event.unanswered += worker->unanswered(slot, u.back);
     }
   });
   if (under_way > 0 && u.interrupt.empty() && !over(u)) {
@@ -480,8 +537,8 @@ void Shim::drain(Unit& u, bool reads) {
 void Shim::fence(Unit& u) {
   const int64_t lease = std::max<int64_t>(u.deadline - context_.now(), 0) + kLeaseMarginUs;
   call(u, Event::kFenced, limit(u, kQuietUs),
-       [this, n = u.number, e = u.attempt, lease](CutEvent* out) {
-         Result<ReplPosition> end = groups_.fence(n, e, lease);
+       [this, n = u.number, e = u.attempt, lease, back = u.back](CutEvent* out) {
+         Result<ReplPosition> end = groups_.fence(n, e, lease, back);
          out->status = end.status();
          if (end) out->position = *end;
        });
@@ -517,7 +574,7 @@ void Shim::wait_applied(Unit& u, uint64_t end) {
   CutEvent event;
   event.type = Event::kApplied;
   event.epoch = u.attempt;
-  event.yes = groups_.applied(u.number, end) && !changed(u, true);
+  event.yes = groups_.applied(u.number, end, u.back) && !changed(u, !u.back);
   if (!event.yes && u.interrupt.empty() && !over(u)) {
     context_.matters(Fault::kSlowApply, u.hold_start != 0);
     later(1'000, [this, &u, end] { wait_applied(u, end); });
@@ -550,6 +607,7 @@ void Shim::check_permit(Unit& u) {
 void Shim::switch_over(Unit& u, const CutAction& action) {
   const int n = u.number;
   const uint64_t e = u.attempt;
+  const bool back = u.back;
   const int64_t runs[2] = {u.runs[0], u.runs[1]};
   const auto same = [this, old_run = runs[0], new_run = runs[1]] {
     return groups_.run(false) == old_run && groups_.run(true) == new_run
@@ -563,8 +621,8 @@ void Shim::switch_over(Unit& u, const CutAction& action) {
                 [=, this](CutEvent* out) {
                   out->status = same();
                   if (!out->status) return;
-                  Result<ReplPosition> at =
-                      promote ? groups_.promote(n, e, end) : groups_.fence_permanent(n, e);
+                  Result<ReplPosition> at = promote ? groups_.promote(n, e, end, back)
+                                                    : groups_.fence_permanent(n, e, back);
                   out->status = at.status();
                   if (at) out->position = *at;
                 });
@@ -572,32 +630,38 @@ void Shim::switch_over(Unit& u, const CutAction& action) {
   if (action.type == Act::kReadEnds) {
     return call(u, Event::kEnds, limit(u, kQuietUs), [=, this](CutEvent* out) {
       out->status = same();
-      const Copy& left = groups_.new_side(n);
-      out->old_end = groups_.end_of(groups_.old_side(n));
-      out->new_end = {cat("h", left.left_history), left.left_at};
+      const Copy& taken = groups_.taken(n, back);
+      out->old_end = groups_.end_of(groups_.left(n, back));
+      out->new_end = {cat("h", taken.left_history), taken.left_at};
     });
   }
+  tie_up(u, action);
+}
+
+// Of what is switched.
+void Shim::tie_up(Unit& u, const CutAction& action) {
+  const int n = u.number;
+  const uint64_t e = u.attempt;
   if (action.type == Act::kMark) {
-    return call(u, Event::kMarked, kQuietUs, [this, n, e, &u, alive = alive_](CutEvent* out) {
-      if (groups_.away(true)) {
-        out->status = Status::unavailable("away");
-        return;
-      }
-      if (!traits_.exact_end) groups_.new_side(n).marker = e;
-      if (*alive) folder_.records[static_cast<size_t>(u.number)].marked = true;
-    });
+    const int64_t timeout = u.hold_start != 0 ? kMarkUs : kQuietUs;
+    return call(u, Event::kMarked, timeout,
+                [=, this, &u, alive = alive_, back = u.back](CutEvent* out) {
+                  out->status = groups_.open(n, e, back);
+                  if (!out->status) return;
+                  if (!traits_.exact_end) groups_.new_side(n).marker = e;
+                  if (*alive) folder_.records[static_cast<size_t>(u.number)].marked = true;
+                });
   }
   if (action.type == Act::kRelease) {
     return call(u, Event::kReleased, kQuietUs, [](CutEvent*) {});
   }
-  call(u, Event::kLinked, kQuietUs, [this, n, &u, alive = alive_](CutEvent* out) {
-    if (groups_.away(false)) {
-      out->status = Status::unavailable("away");
-      return;
-    }
-    groups_.old_side(n).master = false;
-    if (*alive) folder_.records[static_cast<size_t>(u.number)].linked = true;
-  });
+  call(u, Event::kLinked, kQuietUs,
+       [this, n, e, &u, alive = alive_, from = action.position, back = u.back](CutEvent* out) {
+         out->status = groups_.link_reverse(n, e, from, back);
+         if (out->status && *alive) {
+           folder_.records[static_cast<size_t>(u.number)].linked = true;
+         }
+       });
 }
 
 void Shim::heal(Unit& u) {
@@ -614,10 +678,10 @@ void Shim::heal(Unit& u) {
 
 // I2, I2b: what the new side takes over is what the old side held at the proof.
 void Shim::check_equal(const Unit& u) {
-  const Copy& old_side = groups_.old_side(u.number);
+  const Copy& left = groups_.left(u.number, u.back);
   std::set<int> later_written;  // by whom nobody waits for
-  for (size_t i = u.machine->proof().seq; i < old_side.log.size(); ++i) {
-    later_written.insert(old_side.log[i].key);
+  for (size_t i = u.machine->proof().seq; i < left.log.size(); ++i) {
+    later_written.insert(left.log[i].key);
   }
   for (int key : groups_.different(u.number)) {
     if (later_written.contains(key)) continue;
@@ -636,11 +700,15 @@ void Shim::write_owner(Unit& u) {
     if (!fails || context_.chance(0.5)) {
       check_equal(u);
       SlotRecord& record = folder_.records[static_cast<size_t>(u.number)];
-      record.phase = SlotPhase::kNew;
+      record.phase = turned(SlotPhase::kNew, u.back);
+      record.back = u.back;
+      record.marked = record.linked = false;
+      if (!u.back && record.epoch != 0) context_.matters(Fault::kForwardAgain);
+      context_.matters(Fault::kRollback, u.back);
       record.epoch = record.attempt = u.attempt;
       record.proof = u.machine->proof();
       record.promoted = u.machine->promoted();
-      each_slot(u, [&](int slot) { groups_.owner_is_new[static_cast<size_t>(slot)] = true; });
+      each_slot(u, [&](int slot) { groups_.owner_is_new[static_cast<size_t>(slot)] = !u.back; });
     }
     later(context_.between(10, 500), [this, &u, event] { step(u, event); });
   });
@@ -652,8 +720,10 @@ void Shim::go_back(Unit& u, const CutAction& action) {
     u.undo = folder_.epoch = reserved_ = std::max(reserved_, folder_.epoch) + 1;
   const bool follow = action.type == Act::kFollowAgain;
   call(u, follow ? Event::kFollowing : Event::kUnfenced, u.hold_start != 0 ? kUndoUs : kQuietUs,
-       [this, follow, n = u.number, e = u.undo](CutEvent* out) {
-         out->status = follow ? groups_.follow_again(n, e) : groups_.unfence(n, e);
+       [this, follow, n = u.number, e = u.undo, back = u.back,
+        known = !action.position.history.empty()](CutEvent* out) {
+         out->status =
+             follow ? groups_.follow_again(n, e, known, back) : groups_.unfence(n, e, back);
        });
 }
 

@@ -1,6 +1,6 @@
 // One life of the shim: the real CutoverMachine, Permits and judge_slot, and in model form what
-// stands around them (unit_run, cutover_runner, startup, slot_board). A change of a rule there
-// belongs here too.
+// stands around them (unit_run, cutover_runner, startup, slot_board, direction). A change of a rule
+// there belongs here too.
 #pragma once
 
 #include <deque>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proxy_shim/control/cutover_machine.h"
+#include "proxy_shim/control/direction.h"
 #include "proxy_shim/control/hold_turns.h"
 #include "proxy_shim/control/permits.h"
 #include "proxy_shim/control/state_store.h"
@@ -49,7 +50,7 @@ class Shim {
   // `strangers`: somebody but the shim is connected to the old side.
   // `begins`, `holds`: an attempt does.
   Shim(Context& context, Groups& groups, Folder& folder, std::function<bool()> strangers,
-       std::function<void()> begins, std::function<void()> holds);
+       std::function<void(bool back)> begins, std::function<void()> holds);
 
   // Trusts nothing, takes back what has no owner record, opens. False: does not serve.
   bool start();
@@ -63,6 +64,12 @@ class Shim {
   // clients are served.
   void reload();
   void order_again();  // a second CUTOVER of each unit
+  // ROLLBACK: switched units go back. Refused without a permit, and where there is no way back.
+  Status roll_back(int unit);
+  bool going_back(int unit) const { return at(unit).back_ordered; }
+  bool on_the_way_back(int unit) const { return at(unit).back; }  // the attempt, now or last
+  void set_auto(int unit, bool on) { at(unit).automatic = on; }
+  void abort();  // of everything
   // Pika: a pass over both sides found these keys different. Only what is written from here on is
   // known, so it has to begin after every proxy was attached.
   void passed(int unit, const std::set<int>& different);
@@ -71,17 +78,21 @@ class Shim {
   void cut(int worker, bool new_side, bool server_gone);
   enum class Reason { kIdentity, kMarker };
   void stop_writes(bool new_side, Reason reason, bool stopped);
-  SlotPhase phase(int unit) const { return machine(unit).phase(); }
+  SlotPhase phase(int unit) const { return phase(at(unit)); }  // NEW: the plan's new side, always
   bool attempting(int unit) const { return machine(unit).busy(); }
   bool idle(int unit) const { return !machine(unit).busy() && !machine(unit).owes(); }
   bool past_the_permit() const;  // nobody is asked any more who else writes to the old side
-  bool make_final(int unit);     // I7: refused unless the new side owns it
+  bool make_final(int unit);     // I7: refused unless the new side owns it, and keeps it
 
  private:
   struct Unit {
     int number = 0;
     SlotSet slots;
-    std::unique_ptr<CutoverMachine> machine;
+    std::unique_ptr<CutoverMachine> machine;  // of the last attempt
+    bool back = false;  // whose OLD is the new side then: everything it says is turned
+    bool automatic = true;
+    bool back_ordered = false;
+    int tries = 0;  // of what was ordered
     std::deque<CutAction> todo;
     uint64_t attempt = 0;
     uint64_t undo = 0;
@@ -100,15 +111,17 @@ class Shim {
   using Effect = std::function<void(CutEvent*)>;
   using Fine = std::function<void()>;
 
-  const CutoverMachine& machine(int unit) const {
-    return *units_[static_cast<size_t>(unit)].machine;
-  }
+  Unit& at(int unit) { return units_[static_cast<size_t>(unit)]; }
+  const Unit& at(int unit) const { return units_[static_cast<size_t>(unit)]; }
+  const CutoverMachine& machine(int unit) const { return *at(unit).machine; }
+  static SlotPhase phase(const Unit& u) { return turned(u.machine->phase(), u.back); }
   void each_slot(const Unit& u, const std::function<void(int)>& what) const;
   // From now on only while this life lasts.
   void later(int64_t us, Fine what);
   void tick();
-  bool may_begin(Unit& u);
-  void begin(Unit& u);
+  bool may_begin(Unit& u, bool back);
+  void begin(Unit& u, bool back);
+  void try_back(Unit& u);
   void leave_turn(Unit& u);
   void let_go(Unit& u);
   void drive(Unit& u);
@@ -127,6 +140,7 @@ class Shim {
   void fence_by_keys(Unit& u);
   void check_permit(Unit& u);
   void switch_over(Unit& u, const CutAction& action);
+  void tie_up(Unit& u, const CutAction& action);
   void heal(Unit& u);
   void write_owner(Unit& u);
   void check_equal(const Unit& u);
@@ -138,7 +152,8 @@ class Shim {
   Groups& groups_;
   Folder& folder_;
   const std::function<bool()> strangers_;
-  const std::function<void()> begins_, holds_;
+  const std::function<void(bool)> begins_;
+  const std::function<void()> holds_;
   const CutTraits traits_;
   const PermitClock permit_clock_;
   std::unique_ptr<Permits> permits_;

@@ -35,7 +35,8 @@ void Worker::route(const std::shared_ptr<Pending>& pending) {
     return;
   }
   if (phase_[slot] == SlotPhase::kDoubt) return finish(pending, Outcome::kRefused, {});
-  const bool on_new = phase_[slot] == SlotPhase::kNew || phase_[slot] == SlotPhase::kFinal;
+  const bool on_new =
+      phase_[slot] == SlotPhase::kNew || phase_[slot] == SlotPhase::kFinal || back_[slot];
   if (request.writes() && stopped_[on_new]) return finish(pending, Outcome::kRefused, {});
   send(pending, on_new);
 }
@@ -43,12 +44,13 @@ void Worker::route(const std::shared_ptr<Pending>& pending) {
 void Worker::send(const std::shared_ptr<Pending>& pending, bool on_new) {
   const Request& request = pending->request;
   const size_t slot = static_cast<size_t>(slot_of_key(request.key));
-  if (!on_new) ++(request.writes() ? writes_ : reads_)[slot];
+  ++(request.writes() ? writes_ : reads_)[on_new][slot];
   if (!on_new && request.odd) note_(request.key);
   Line& line = on_new ? new_line_ : old_line_;
   line.send(request, [this, pending, slot, on_new](Outcome outcome, const Answer& answer) {
-    if (!on_new) --(pending->request.writes() ? writes_ : reads_)[slot];
-    if (!on_new && pending->request.writes() && outcome == Outcome::kUnknown) ++unanswered_[slot];
+    const bool write = pending->request.writes();
+    --(write ? writes_ : reads_)[on_new][slot];
+    if (write && outcome == Outcome::kUnknown) ++unanswered_[on_new][slot];
     finish(pending, outcome, answer);
   });
 }
@@ -65,15 +67,15 @@ void Worker::finish(const std::shared_ptr<Pending>& pending, Outcome outcome,
   }
 }
 
-void Worker::set_phase(int slot, SlotPhase phase) {
-  const size_t at = static_cast<size_t>(slot);
-  phase_[at] = phase;
-  if (held_[at] == 0) return;
+void Worker::set_phase(int slot, SlotPhase phase, bool back) {
+  phase_[at(slot)] = phase;
+  back_[at(slot)] = back && (phase == SlotPhase::kHold || phase == SlotPhase::kPromote);
+  if (held_[at(slot)] == 0) return;
   std::deque<std::shared_ptr<Pending>> held;
   for (const auto& pending : queue_) {
     if (pending->held && slot_of_key(pending->request.key) == slot) held.push_back(pending);
   }
-  held_[at] = 0;
+  held_[at(slot)] = 0;
   for (const auto& pending : held) {
     pending->held = false;
     route(pending);

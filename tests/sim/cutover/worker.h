@@ -17,15 +17,17 @@ class Worker {
   Worker(Context& context, Groups& groups, std::function<void(int key)> note);
 
   void take(const Request& request, Reply reply);
-  void set_phase(int slot, SlotPhase phase);  // lets go what is held, if it may go
+  // Lets go what is held, if it may go. `back`: held on its way back, the new side owns it.
+  void set_phase(int slot, SlotPhase phase, bool back = false);
   void stop_writes(bool new_side, bool stopped) { stopped_[new_side] = stopped; }
   void cut(bool new_side, bool server_gone);
   void end();  // the process is gone: every request is answered by the broken connection
 
-  int writes_in_flight(int slot) const { return writes_[static_cast<size_t>(slot)]; }
-  int reads_in_flight(int slot) const { return reads_[static_cast<size_t>(slot)]; }
-  int unanswered(int slot) const { return unanswered_[static_cast<size_t>(slot)]; }
-  void forget_unanswered(int slot) { unanswered_[static_cast<size_t>(slot)] = 0; }
+  // To one of the sides.
+  int writes_in_flight(int slot, bool to_new) const { return writes_[to_new][at(slot)]; }
+  int reads_in_flight(int slot, bool to_new) const { return reads_[to_new][at(slot)]; }
+  int unanswered(int slot, bool to_new) const { return unanswered_[to_new][at(slot)]; }
+  void forget_unanswered(int slot, bool to_new) { unanswered_[to_new][at(slot)] = 0; }
 
  private:
   struct Pending {
@@ -36,6 +38,7 @@ class Worker {
     Outcome outcome = Outcome::kRefused;
     Answer answer;
   };
+  static size_t at(int slot) { return static_cast<size_t>(slot); }
   void route(const std::shared_ptr<Pending>& pending);
   bool must_hold(const Request& request) const;
   void send(const std::shared_ptr<Pending>& pending, bool on_new);
@@ -44,7 +47,9 @@ class Worker {
   Context& context_;
   const std::function<void(int)> note_;
   std::array<SlotPhase, kSlots> phase_{};
-  std::array<int, kSlots> writes_{}, reads_{}, unanswered_{}, held_{};
+  std::array<bool, kSlots> back_{};
+  std::array<int, kSlots> held_{};
+  std::array<int, kSlots> writes_[2]{}, reads_[2]{}, unanswered_[2]{};  // by side
   bool stopped_[2] = {};
   bool ended_ = false;
   std::deque<std::shared_ptr<Pending>> queue_;  // in the order of the requests

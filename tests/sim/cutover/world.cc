@@ -12,6 +12,9 @@ World::World(uint64_t seed, const SimOptions& options)
   for (size_t i = 0; i < kFaults; ++i) {
     context_.allow(static_cast<Fault>(i), !peaceful_ && context_.chance(0.45));
   }
+  const bool goes_back = context_.chance(0.75);
+  context_.allow(Fault::kRollback, goes_back);  // not a fault: nobody may see it
+  if (goes_back) soak_us_ = context_.between(20'000, 300'000);
   think_us_ = context_.chance(0.25) ? 40'000 : context_.between(1'500, 8'000);
   read_think_us_ = context_.between(1'000, 3'000);
   write_share_ = 0.1 * static_cast<double>(context_.between(2, 6));
@@ -26,6 +29,7 @@ World::World(uint64_t seed, const SimOptions& options)
   folder_.heal.resize(static_cast<size_t>(groups_.units()));
   passing_since_.resize(static_cast<size_t>(groups_.units()));
   final_.resize(static_cast<size_t>(groups_.units()));
+  wishes_.resize(static_cast<size_t>(groups_.units()));
   const bool unknown_proxy = kind_ == Kind::kNode && context_.strikes(Fault::kWrongMapping, 0.4);
   const int proxies = unknown_proxy ? 3 : 2;
   for (int i = 0; i < proxies; ++i) {
@@ -171,10 +175,10 @@ bool World::strangers() const {
   });
 }
 
-bool World::mapped_to_shim(int slot) const {
+bool World::mapped(int slot, To to) const {
+  const size_t at = static_cast<size_t>(slot);
   return std::all_of(proxies_.begin(), proxies_.end(), [&](const Proxy& p) {
-    return !p.registered || (p.to[static_cast<size_t>(slot)] == To::kShim &&
-                             p.wanted[static_cast<size_t>(slot)] == To::kShim);
+    return !p.registered || (p.to[at] == to && p.wanted[at] == to);
   });
 }
 
@@ -192,10 +196,14 @@ void World::migrate() {
   for (int slot = 0; slot < kSlots; ++slot) {
     const int unit = groups_.unit_of_slot(slot);
     const size_t at = static_cast<size_t>(unit);
-    if (!final_[at] && shim_->make_final(unit)) {
-      final_[at] = true;
+    Wish& wish = wishes_[at];
+    if (!wish.migrator_stopped) shim_->set_auto(unit, true);
+    if (shim_->phase(unit) == SlotPhase::kNew && wish.soak_until == 0) {
+      wish.soak_until = context_.now() + soak_us_;
     }
-    const To to = final_[at] ? To::kNew : To::kShim;
+    const bool soaked = !wish.migrator_stopped && context_.now() >= wish.soak_until;
+    if (!final_[at] && soaked && shim_->make_final(unit)) final_[at] = true;
+    const To to = final_[at] ? To::kNew : wish.released ? To::kOld : To::kShim;
     for (Proxy& p : proxies_) {
       if (!p.registered || p.wanted[static_cast<size_t>(slot)] == to) continue;
       shim_->forget_pass(unit);  // the shim has not seen all that was written
@@ -206,7 +214,7 @@ void World::migrate() {
       }
       remap(p, slot, to);
     }
-    if (mapped_to_shim(slot)) attached.add(slot);
+    if (mapped(slot, To::kShim)) attached.add(slot);
   }
   for (int unit = 0; unit < groups_.units(); ++unit) pass(unit);
   if (attached.empty()) return;
@@ -222,7 +230,7 @@ void World::pass(int unit) {
   bool attached =
       shim_->phase(unit) == SlotPhase::kOld && shim_->needs_pass(unit) && groups_.following(unit);
   for (int slot = 0; slot < kSlots; ++slot) {
-    if (groups_.unit_of_slot(slot) == unit) attached = attached && mapped_to_shim(slot);
+    if (groups_.unit_of_slot(slot) == unit) attached = attached && mapped(slot, To::kShim);
   }
   if (!attached) {
     since = 0;
@@ -256,15 +264,75 @@ void World::by_hand() {
 
 void World::leave_by_hand() {
   for (int unit = 0; unit < groups_.units(); ++unit) {
-    if (!groups_.owner_is_new[static_cast<size_t>(unit)]) groups_.leave_by_hand(unit);
+    const bool back = groups_.owner_is_new[static_cast<size_t>(unit)];
+    const bool follows_for_a_reason = shim_ && shim_->serving() && shim_->going_back(unit);
+    if (!back || follows_for_a_reason) groups_.leave_by_hand(unit, back);
+  }
+}
+
+// An operator who wants switched slots back, and then decides anew. The permit goes on: by hand, if
+// the migrator is stopped.
+void World::operate() {
+  context_.after(context_.between(15'000, 50'000), [this] { operate(); });
+  if (!shim_ || !shim_->serving()) return;
+  for (int unit = 0; unit < groups_.units(); ++unit) {
+    const size_t at = static_cast<size_t>(unit);
+    if (final_[at] || wishes_[at].released) continue;
+    if (shim_->phase(unit) == SlotPhase::kNew && context_.strikes(Fault::kRollback, 0.3)) {
+      order_back(unit);
+    } else if (wishes_[at].migrator_stopped && (!busy_ || context_.chance(0.1))) {
+      decide(unit);
+    }
+  }
+}
+
+void World::order_back(int unit) {
+  Wish& wish = wishes_[static_cast<size_t>(unit)];
+  const Status ordered = shim_->roll_back(unit);
+  if (kind_ == Kind::kPika && ordered) throw Violation("a Pika was let go back");
+  if (!ordered) return;
+  context_.say("unit ", unit, " shall go back");
+  context_.note(Fault::kRollback);
+  wish.migrator_stopped = context_.chance(0.7);
+  wish.wants_old = context_.chance(0.5);
+  wish.orders = 0;
+}
+
+void World::decide(int unit) {
+  Wish& wish = wishes_[static_cast<size_t>(unit)];
+  if (shim_->going_back(unit) || !shim_->idle(unit)) return;
+  if (!wish.wants_old) {
+    wish.migrator_stopped = false;
+  } else if (shim_->phase(unit) == SlotPhase::kNew) {
+    // As often as it helps: a side that does not follow any more leaves one way only.
+    if (++wish.orders > 5) wish.wants_old = false;
+    (void)shim_->roll_back(unit);
+  } else if (!busy_ && shim_->phase(unit) == SlotPhase::kOld) {
+    release(unit);
+  }
+}
+
+// The move is given up: its slots are the old group's again, in the dashboard too.
+void World::release(int unit) {
+  wishes_[static_cast<size_t>(unit)].released = true;
+  shim_->set_auto(unit, false);
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (groups_.unit_of_slot(slot) != unit) continue;
+    for (Proxy& p : proxies_) {
+      if (p.registered) remap(p, slot, To::kOld);
+    }
   }
 }
 
 std::unique_ptr<Shim> World::new_shim() {
   std::fill(passing_since_.begin(), passing_since_.end(), 0);
-  return std::make_unique<Shim>(
-      context_, groups_, folder_, [this] { return strangers(); }, [this] { attempt_begins(); },
-      [this] { hold_begins(); });
+  auto out = std::make_unique<Shim>(
+      context_, groups_, folder_, [this] { return strangers(); },
+      [this](bool back) { attempt_begins(back); }, [this] { hold_begins(); });
+  for (int unit = 0; unit < groups_.units(); ++unit) {
+    out->set_auto(unit, !wishes_[static_cast<size_t>(unit)].migrator_stopped);
+  }
+  return out;
 }
 
 void World::soon(int64_t us, void (World::*what)()) {
@@ -280,11 +348,12 @@ void World::hold_begins() {
 }
 
 // Faults that must meet an attempt to mean anything.
-void World::attempt_begins() {
+void World::attempt_begins(bool back) {
   if (context_.strikes(Fault::kCalledOff, 0.2)) soon(60'000, &World::call_off);
   if (context_.strikes(Fault::kBroken, 0.7)) soon(5'000, &World::cut_worker);
-  if (context_.strikes(Fault::kCrash, 0.3))
-    soon(context_.chance(0.5) ? 15'000 : 60'000, &World::kill_shim);
+  if (context_.strikes(Fault::kCrash, back ? 0.9 : 0.3)) {
+    soon(back || context_.chance(0.5) ? 15'000 : 60'000, &World::kill_shim);
+  }
   if (context_.strikes(Fault::kByHand, 0.2)) soon(12'000, &World::by_hand);
   if (context_.strikes(Fault::kLeftByHand, 0.1)) soon(15'000, &World::leave_by_hand);
   if (context_.strikes(Fault::kCutoverTwice, 0.3)) soon(30'000, &World::cutover_twice);
@@ -302,7 +371,7 @@ void World::reload() {
 }
 
 void World::call_off() {
-  shim_->interrupt("aborted by the operator");
+  shim_->abort();
 }
 
 void World::cut_worker() {
@@ -338,6 +407,11 @@ void World::kill_shim() {
   if (!shim_) return;
   context_.say("the shim is killed");
   context_.matters(Fault::kCrash, context_.in_pause());
+  for (int unit = 0; shim_->serving() && unit < groups_.units(); ++unit) {
+    if (!shim_->attempting(unit) || !shim_->on_the_way_back(unit)) continue;
+    context_.note(Fault::kKilledGoingBack);
+    context_.matters(Fault::kKilledGoingBack, context_.in_pause());
+  }
   shim_->kill();
   dead_.push_back(std::move(shim_));
   context_.after(
@@ -424,6 +498,7 @@ void World::run() {
   for (Client& client : clients_) issue(client);
   context_.after(context_.between(10'000, 60'000), [this] { migrate(); });
   context_.after(5'000, [this] { fault(); });
+  operate();
   watch();
   context_.run_until(context_.now() + 600'000 + context_.between(0, 600'000));
   busy_ = false;
@@ -447,18 +522,21 @@ void World::settle() {
   think_us_ = 60'000;
   for (int second = 0; second < 30; ++second) {
     context_.run_until(context_.now() + 500'000);
-    const bool done = std::all_of(final_.begin(), final_.end(), [](bool f) { return f; });
-    const bool mapped = std::all_of(proxies_.begin(), proxies_.end(), [](const Proxy& p) {
-      return !p.registered || (p.to[0] == To::kNew && p.to[1] == To::kNew);
-    });
-    if (done && mapped) return;
+    bool done = true;
+    for (int slot = 0; slot < kSlots; ++slot) {
+      const size_t unit = static_cast<size_t>(groups_.unit_of_slot(slot));
+      const bool released = wishes_[unit].released;
+      done = done && (final_[unit] || released) && mapped(slot, released ? To::kOld : To::kNew);
+    }
+    if (done) return;
   }
   std::string why;
   for (int unit = 0; unit < groups_.units(); ++unit) {
     why += cat(" unit ", unit, " ", shim_ ? phase_name(shim_->phase(unit)) : "no shim",
                groups_.following(unit) ? "" : " not following");
   }
-  throw Violation(cat("not switched and handed back 15 s after the last fault:", why));
+  throw Violation(
+      cat("not switched and handed back, nor given up, 15 s after the last fault:", why));
 }
 
 void World::read_all() {

@@ -56,16 +56,20 @@ class World {
   bool strangers() const;
   // dashboard, migrator, operator
   void migrate();
-  bool mapped_to_shim(int slot) const;
   void by_hand();
   void leave_by_hand();
   void pass(int unit);
+  void operate();
+  void order_back(int unit);
+  void decide(int unit);
+  void release(int unit);
+  bool mapped(int slot, To to) const;  // on every proxy the dashboard knows
   // the shim's life, and faults
   void start_shim();
   void kill_shim();
   void fault();
   void soon(int64_t us, void (World::*what)());
-  void attempt_begins();
+  void attempt_begins(bool back);
   void hold_begins();
   void call_off();
   void cutover_twice();
@@ -91,7 +95,17 @@ class World {
   std::vector<Client> clients_;
   std::array<RegisterCheck, kKeys> registers_;  // by key
   std::array<ListCheck, kSlots> lists_;
-  std::vector<bool> final_;  // by unit
+  // What an operator wants with a unit that may go back. While the migrator is stopped for it,
+  // nobody hands it back nor switches it again.
+  struct Wish {
+    int64_t soak_until = 0;  // not handed back before; 0: not switched yet
+    bool migrator_stopped = false;
+    bool wants_old = false;  // at the end
+    bool released = false;   // to the old group, for good
+    int orders = 0;
+  };
+  std::vector<Wish> wishes_;  // by unit
+  std::vector<bool> final_;   // by unit
   int64_t next_value_ = 1;
   uint64_t next_request_ = 1;
   int64_t think_us_ = 3'000;
@@ -101,6 +115,7 @@ class World {
   double write_share_ = 0.4;
   double odd_share_ = 0;
   int64_t migrator_back_ = 0;
+  int64_t soak_us_ = 0;
   std::vector<int64_t> passing_since_;  // by unit; 0: no pass is under way
   bool peaceful_ = false;               // no fault in this seed: nobody may see an error
   double fault_rate_ = 0;

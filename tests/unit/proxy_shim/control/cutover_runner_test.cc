@@ -391,6 +391,31 @@ TEST_CASE("a slot on its way back is not handed back, and goes one way at a time
   CHECK(rolled.get_future().get().starts_with("*1\r\n*5\r\n$3\r\n901\r\n$3\r\nOLD\r\n"));
 }
 
+TEST_CASE("I7: a slot is not handed back while a roll back of it is not yet taken back") {
+  Rig rig;
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  const ShimReport report(rig.ports, "0123");
+  AdminCommands commands(rig.ports, rig.runner.get(), &report);
+  std::string reply;
+  const auto final = [&] {
+    commands.run({"SHIM", "FINAL", "901"}, "test", [&](std::string r) { reply = std::move(r); });
+    return reply;
+  };
+  CHECK(rig.board.stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, true).is_ok());
+  CHECK(final().starts_with("-REFUSED the new side does not carry its owner marker"));
+  CHECK(rig.board.stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, false).is_ok());
+  rig.back.fail("promote", Status::timeout("no answer"));
+  rig.back.fail("follow_again", Status::unavailable("down"));
+  CHECK(rig.cut(kOne, kAmple, true)[0].phase == SlotPhase::kNew);
+  CHECK(final().starts_with("-REFUSED some of the slots 901 are going back"));
+  CHECK(rig.store->record(901).phase == SlotPhase::kNew);
+  rig.back.mend("promote");
+  rig.back.mend("follow_again");
+  CHECK(rig.cut(kOne, kAmple, true)[0].phase == SlotPhase::kOld);
+  CHECK(rig.cut(kOne)[0].phase == SlotPhase::kNew);
+  CHECK(final() == "+OK\r\n");
+}
+
 // ---- several units in flight (ADR 0019)
 
 // A call waits until `count` calls of its kind have come, from whatever lanes.

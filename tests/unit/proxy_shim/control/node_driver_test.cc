@@ -155,6 +155,35 @@ TEST_CASE("I3: following again asks first, and believes only what it reads back"
   CHECK(rig.driver->unfence(rig.attempt, kMs).is_ok());
 }
 
+TEST_CASE("I3: the marker opens a side that was left before, and costs nothing where none was") {
+  NodeRig rig;
+  const auto unfences = [&] {
+    int count = 0;
+    for (const Words& words : rig.new_node.requests()) count += words[1] == "UNFENCE" ? 1 : 0;
+    return count;
+  };
+  const auto seen = [&](const char* fence) {
+    rig.old_answers["REPLICATION POSITIONS"] = "*1\r\n" + row(901, "master", "h", 12, "-", "no");
+    rig.new_answers["REPLICATION POSITIONS"] = "*1\r\n" + row(901, "slave", "h", 12, "up", fence);
+    CHECK(rig.driver->sync_state(SlotSet::of(901), kMs).following);
+    CHECK(rig.driver->announce(rig.attempt, kMs).is_ok());
+    rig.new_answers["REPLICATION POSITIONS"] = "*1\r\n" + row(901, "master", "n", 3, "-", "no");
+  };
+  seen("no");
+  CHECK(rig.driver->mark(rig.attempt, kMs).is_ok());
+  CHECK(unfences() == 0);
+  // Of another attempt nothing is known.
+  CHECK(rig.driver->mark({SlotSet::of(901), 8}, kMs).is_ok());
+  CHECK(unfences() == 1);
+  CHECK(rig.last(rig.new_node) == "REPLICATION POSITIONS 901");
+  seen("permanent");
+  CHECK(rig.driver->mark(rig.attempt, kMs).is_ok());
+  CHECK(unfences() == 2);
+  rig.new_answers["REPLICATION POSITIONS"] =
+      "*1\r\n" + row(901, "master", "n", 3, "-", "permanent");
+  CHECK(rig.driver->mark(rig.attempt, kMs).code() == Code::kCorrupt);
+}
+
 TEST_CASE("forecast: in sync only by role, link and history of every slot") {
   NodeRig rig;
   const SlotSet both = SlotSet::range(901, 902);

@@ -196,6 +196,37 @@ TEST_CASE("I10: what a roll back left is taken back by the driver of its directi
   CHECK(rig.back.calls() == std::vector<std::string>{"follow_again", "unfence", "release"});
 }
 
+TEST_CASE("I3: an owner that still is closed since it was left before is opened") {
+  StartRig rig;
+  SlotRecord record = owned_by_new();
+  record.epoch = record.attempt = 1;
+  bool back = false;
+  SUBCASE("the new side, switched to again") {}
+  SUBCASE("handed back") {
+    record.phase = SlotPhase::kFinal;
+  }
+  SUBCASE("the old side, after a roll back") {
+    record.phase = SlotPhase::kOld;
+    record.back = back = true;
+  }
+  CHECK(rig.store->record_intent(SlotSet::of(905), 1, {}, back).is_ok());
+  CHECK(rig.store->commit_owner(SlotSet::of(905), record, {}).is_ok());
+  auto& survey = rig.driver.fake_survey;
+  (back ? survey.old_side : survey.new_side)[905] = master({"n", 7}, Fence::kPermanent);
+  (back ? survey.new_side : survey.old_side)[905] = replica({"n", 7});
+  FakeDriver& driver = back ? rig.back : rig.driver;
+  driver.fail("mark", Status::timeout("no answer"));
+  auto verdicts = rig.settle();
+  REQUIRE(verdicts.is_ok());
+  CHECK(verdicts->slots.at(905).phase == record.phase);
+  CHECK(verdicts->slots.at(905).debts.mark);
+  CHECK(verdicts->slots.at(905).text.find("opening the") == 0);
+  driver.mend("mark");
+  verdicts = rig.settle();
+  CHECK(!verdicts->slots.at(905).debts.mark);
+  CHECK(driver.count("mark") == 2);
+}
+
 TEST_CASE("I10: a start whose servers know a higher epoch, or cannot be asked, does not serve") {
   StartRig rig;
   rig.driver.fail("raise_epoch", Status::refused("STALEEPOCH plan p1 is at epoch 9"));

@@ -149,7 +149,8 @@ TEST_CASE("follow: take back from the exact position, until a write of its own (
   CHECK_FALSE(rig.status(5).master);
 }
 
-TEST_CASE("follow: the reverse link keeps the fence for readers (I6)") {
+TEST_CASE(
+    "follow: the fence stays over the reverse link and the way back, until UNFENCE (I3, I6)") {
   ReplicaRig rig;
   rig.write(5, "a");
   REQUIRE(rig.control->fence_leased(kSlots, {"p", 1}, 1000));
@@ -163,8 +164,24 @@ TEST_CASE("follow: the reverse link keeps the fence for readers (I6)") {
   HistoryChain chain = chain_of('c');
   rig.accept(kOther, chain, 77);
   rig.apply(kOther, 80, 5);
-  auto back = rig.control->promote(kSlots, {"p", 2}, {chain.current(), 80});
-  REQUIRE(back);
+  Position end{chain.current(), 80};
+  REQUIRE(rig.control->promote(kSlots, {"p", 2}, end));
+  // Nobody may reach it before it owns the slot by the shim's record, whoever else knows of it.
+  CHECK(starts(rig.engine->read_refusal(5), "MOVEDSLOT"));
+  CHECK(starts(rig.write(5, "b"), "TRYAGAIN slot 5 is fenced by plan p"));
+  rig.restart();
+  CHECK(rig.status(5).master);
+  CHECK(rig.status(5).fence == "permanent");
+  SUBCASE("taken back") {
+    REQUIRE(rig.control->follow(kSlots, {"p", 3}, kOther, end));
+    CHECK(rig.status(5).at == end);
+    CHECK(starts(rig.engine->read_refusal(5), "MOVEDSLOT"));
+    REQUIRE(rig.control->promote(kSlots, {"p", 4}, end));
+    REQUIRE(rig.control->unfence(kSlots, {"p", 4}));
+  }
+  SUBCASE("opened") {
+    REQUIRE(rig.control->unfence(kSlots, {"p", 2}));
+  }
   CHECK(rig.engine->read_refusal(5).empty());
   CHECK(rig.write(5, "b").empty());
 }

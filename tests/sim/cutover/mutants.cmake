@@ -118,9 +118,6 @@ sf_cutover_mutant(back_judged_forward proxy_shim/control/startup.cc
 sf_cutover_mutant(back_owner_left_closed proxy_shim/control/startup.cc
   "  out.debts.mark = traits.exact_end ? shut : marker == 0;"
   "  out.debts.mark = !traits.exact_end && marker == 0 && !shut;")
-sf_cutover_mutant(back_older_copy_believed proxy_shim/control/startup.cc
-  "  if (record.epoch != 0 && (record.back"
-  "  if (record.epoch == 0 && (record.back")
 # Was so: a proxy mapped wrongly wrote to a promoted old side before the record, and the way back was taken back.
 sf_cutover_mutant(back_shell_open_before_the_record tests/sim/cutover/servers.cc
   "  copy.written = false;\n  return end_of(copy);"
@@ -135,9 +132,6 @@ sf_cutover_mutant(back_shell_reads_at_the_old_side tests/sim/cutover/worker.cc
 sf_cutover_mutant(back_shell_recorded_forward tests/sim/cutover/shim.cc
   "      record.phase = turned(SlotPhase::kNew, u.back);"
   "      record.phase = SlotPhase::kNew;")
-sf_cutover_mutant(back_shell_intent_without_direction tests/sim/cutover/shim.cc
-  "        folder_.records[static_cast<size_t>(u.number)].back = u.back;\n"
-  "")
 sf_cutover_mutant(back_shell_published_forward tests/sim/cutover/shim.cc
   "w->set_phase(slot, turned(phase, u.back), u.back); });"
   "w->set_phase(slot, phase, u.back); });")

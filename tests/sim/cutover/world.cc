@@ -12,7 +12,7 @@ World::World(uint64_t seed, const SimOptions& options)
   for (size_t i = 0; i < kFaults; ++i) {
     context_.allow(static_cast<Fault>(i), !peaceful_ && context_.chance(0.45));
   }
-  const bool goes_back = context_.chance(0.75);
+  const bool goes_back = context_.chance(0.85);
   context_.allow(Fault::kRollback, goes_back);  // not a fault: nobody may see it
   if (goes_back) soak_us_ = context_.between(20'000, 300'000);
   think_us_ = context_.chance(0.25) ? 40'000 : context_.between(1'500, 8'000);
@@ -202,7 +202,7 @@ void World::migrate() {
       wish.soak_until = context_.now() + soak_us_;
     }
     const bool soaked = !wish.migrator_stopped && context_.now() >= wish.soak_until;
-    if (!final_[at] && soaked && shim_->make_final(unit)) final_[at] = true;
+    if (!final_[at] && soaked) final_[at] = shim_->make_final(unit);
     const To to = final_[at] ? To::kNew : wish.released ? To::kOld : To::kShim;
     for (Proxy& p : proxies_) {
       if (!p.registered || p.wanted[static_cast<size_t>(slot)] == to) continue;
@@ -295,20 +295,27 @@ void World::order_back(int unit) {
   context_.note(Fault::kRollback);
   wish.migrator_stopped = context_.chance(0.7);
   wish.wants_old = context_.chance(0.5);
-  wish.orders = 0;
+  wish.looks = 0;
 }
 
 void World::decide(int unit) {
   Wish& wish = wishes_[static_cast<size_t>(unit)];
-  if (shim_->going_back(unit) || !shim_->idle(unit)) return;
+  const SlotPhase phase = shim_->phase(unit);
+  // As long as it helps: a side that does not follow any more leaves one way only.
+  if (!busy_ && phase == SlotPhase::kNew && ++wish.looks > 40) wish.wants_old = false;
   if (!wish.wants_old) {
     wish.migrator_stopped = false;
-  } else if (shim_->phase(unit) == SlotPhase::kNew) {
-    // As often as it helps: a side that does not follow any more leaves one way only.
-    if (++wish.orders > 5) wish.wants_old = false;
-    (void)shim_->roll_back(unit);
-  } else if (!busy_ && shim_->phase(unit) == SlotPhase::kOld) {
-    release(unit);
+  } else if (!shim_->going_back(unit) && shim_->idle(unit)) {
+    if (phase == SlotPhase::kNew) (void)shim_->roll_back(unit);
+    if (phase == SlotPhase::kOld && !busy_) release(unit);
+  }
+}
+
+// The migrator, at a bad moment.
+void World::hand_back() {
+  for (int unit = 0; shim_ && shim_->serving() && unit < groups_.units(); ++unit) {
+    const size_t at = static_cast<size_t>(unit);
+    if (!final_[at] && !wishes_[at].migrator_stopped) final_[at] = shim_->make_final(unit);
   }
 }
 
@@ -349,6 +356,7 @@ void World::hold_begins() {
 
 // Faults that must meet an attempt to mean anything.
 void World::attempt_begins(bool back) {
+  if (back && !context_.chance(0.7)) soon(3'000, &World::hand_back);
   if (context_.strikes(Fault::kCalledOff, 0.2)) soon(60'000, &World::call_off);
   if (context_.strikes(Fault::kBroken, 0.7)) soon(5'000, &World::cut_worker);
   if (context_.strikes(Fault::kCrash, back ? 0.9 : 0.3)) {

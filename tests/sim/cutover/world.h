@@ -63,6 +63,7 @@ class World {
   void order_back(int unit);
   void decide(int unit);
   void release(int unit);
+  void hand_back();
   bool mapped(int slot, To to) const;  // on every proxy the dashboard knows
   // the shim's life, and faults
   void start_shim();
@@ -102,7 +103,7 @@ class World {
     bool migrator_stopped = false;
     bool wants_old = false;  // at the end
     bool released = false;   // to the old group, for good
-    int orders = 0;
+    int looks = 0;
   };
   std::vector<Wish> wishes_;  // by unit
   std::vector<bool> final_;   // by unit

@@ -327,6 +327,7 @@ def cut(old, new, slots, plan, epoch, lease=5000):
     assert new.wait_applied(slots, end) == 1
     applied, history, seq = new.promote(slots, plan, epoch, end)
     assert old.permanent(slots, plan, epoch, new) == end
+    new.unfence(slots, plan, epoch)  # where it was left before, it is closed until it is the owner
     ms = (time.perf_counter() - begin) * 1000
     assert applied >= end[1]
     return ms, (history, seq)

@@ -51,6 +51,13 @@ void Context::run_until(int64_t us) {
   now_ = us;
 }
 
+void Context::fenced() {
+  for (auto& [until, what] : after_fence_) {
+    if (until > now_ + 7'000) after(between(1'000, 7'000), std::move(what));
+  }
+  after_fence_.clear();
+}
+
 bool Context::strikes(Fault fault, double p) {
   if (!allowed_[static_cast<size_t>(fault)] || !random.chance(p)) return false;
   note(fault);

@@ -108,6 +108,11 @@ class Context : public Clock {
   // Units between their HOLD and their owner record, or OLD again.
   void paused(int more) { paused_ += more; }
   bool in_pause() const { return paused_ > 0; }
+  // What is under way longest comes about just after an end was told, if that is in time.
+  void after_fence(int64_t most_us, std::function<void()> what) {
+    after_fence_.emplace_back(now_ + most_us, std::move(what));
+  }
+  void fenced();
   void calm() { allowed_ = {}; }  // no fault from here on
 
   // I5: requests of one client for one key execute in their order.
@@ -142,6 +147,7 @@ class Context : public Clock {
   std::array<bool, kFaults> had_{}, mattered_{};
   int paused_ = 0;
   std::array<bool, kFaults> allowed_{};
+  std::vector<std::pair<int64_t, std::function<void()>>> after_fence_;
 };
 
 }  // namespace sf::cutsim

@@ -39,14 +39,16 @@ void Line::answer(const std::shared_ptr<Flight>& flight) {
 // Nobody waits for it any more, and it was on its way.
 void Line::execute_late(Request request) {
   request.client = -1;
-  context_.after(context_.between(500, context_.chance(0.7) ? 12'000 : 150'000), [this, request] {
+  const auto execute = [this, request] {
     Answer answer;
     if (context_.in_pause()) context_.note(Fault::kLateWrite);  // the fence may refuse it
     context_.matters(Fault::kLateWrite, context_.in_pause());
     if (!groups_.run(on_new_, request, &answer)) return;
     context_.note(Fault::kLateWrite);
     context_.say("  late ", op_name(request.op), " of key ", request.key, " ", answer.value);
-  });
+  };
+  if (context_.chance(0.6)) return context_.after_fence(150'000, execute);
+  context_.after(context_.between(500, context_.chance(0.7) ? 12'000 : 150'000), execute);
 }
 
 void Line::cut(bool server_gone) {

@@ -397,7 +397,7 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
   event->epoch = u.attempt;
   int64_t there = context_.between(150, 1'500);
   int64_t back = context_.between(150, 1'500);
-  if (context_.strikes(Fault::kLateAnswer, type == Event::kPromoted ? 0.4 : 0.05)) {
+  if (context_.strikes(Fault::kLateAnswer, type == Event::kPromoted ? 0.6 : 0.05)) {
     (groups_.kind() == Kind::kNode && context_.chance(0.6) ? there : back) =
         context_.between(40'000, context_.chance(0.6) ? 260'000 : 700'000);
   }
@@ -565,6 +565,7 @@ void Shim::fence_by_keys(Unit& u) {
       } else if (copy.log.size() != unit->end_before + 2) {
         event.status = Status::refused("records that are not ours came in between");
       }
+      context_.fenced();
       step(*unit, event);
     });
   });

@@ -19,7 +19,9 @@ World::World(uint64_t seed, const SimOptions& options)
   read_think_us_ = context_.between(1'000, 3'000);
   write_share_ = 0.1 * static_cast<double>(context_.between(2, 6));
   fault_rate_ = 0.02 + 0.01 * static_cast<double>(context_.random.below(8));
-  if (kind_ == Kind::kPika && context_.strikes(Fault::kReplicatedWrongly, 1)) odd_share_ = 0.25;
+  if (kind_ == Kind::kPika && context_.strikes(Fault::kReplicatedWrongly, 1)) {
+    odd_share_ = context_.chance(0.5) ? 0.25 : 0.03;
+  }
   if (kind_ == Kind::kPika && context_.strikes(Fault::kQueueLost, 0.6)) {
     context_.allow(Fault::kSlowApply, true);
     context_.allow(Fault::kFailoverNew, true);
@@ -134,7 +136,9 @@ void World::forward(Proxy& proxy, const Request& request, Reply reply) {
   };
   if (proxy.to[slot] == To::kShim) return forward_to_shim(proxy, request, std::move(done));
   context_.matters(proxy.because[slot], context_.in_pause());
-  (proxy.to[slot] == To::kOld ? proxy.old_line : proxy.new_line)->send(request, std::move(done));
+  Request direct = request;  // nobody notes what is odd here
+  if (odd_share_ > 0 && request.op == Op::kSet) direct.odd = context_.chance(0.8);
+  (proxy.to[slot] == To::kOld ? proxy.old_line : proxy.new_line)->send(direct, std::move(done));
 }
 
 void World::forward_to_shim(Proxy& proxy, const Request& request, Reply reply) {
@@ -239,6 +243,7 @@ void World::pass(int unit) {
   } else if (context_.now() - since > 160'000) {
     since = 0;
     shim_->passed(unit, groups_.different(unit));
+    if (context_.strikes(Fault::kByHand, 0.7)) soon(5'000, &World::by_hand);
   }
 }
 
@@ -351,7 +356,11 @@ void World::soon(int64_t us, void (World::*what)()) {
 
 // What is on its way now is executed when it may not be any more.
 void World::hold_begins() {
-  if (context_.strikes(Fault::kBroken, 0.7)) soon(1'500, &World::cut_worker);
+  if (!context_.strikes(Fault::kBroken, 0.7)) return;
+  context_.after(context_.between(0, 600), [this, now = shim_.get()] {
+    if (shim_.get() != now) return;
+    for (int worker = 0; worker < kWorkers; ++worker) shim_->cut(worker, false, false);
+  });
 }
 
 // Faults that must meet an attempt to mean anything.

@@ -244,6 +244,7 @@ void World::pass(int unit) {
     since = 0;
     shim_->passed(unit, groups_.different(unit));
     if (context_.strikes(Fault::kByHand, 0.7)) soon(5'000, &World::by_hand);
+    if (context_.strikes(Fault::kCrash, 0.3)) soon(20'000, &World::kill_shim);
   }
 }
 
@@ -396,7 +397,7 @@ void World::cut_worker() {
 }
 
 void World::start_shim() {
-  if (context_.strikes(Fault::kOlderCopy, 0.35) && older_) {
+  if (context_.strikes(Fault::kOlderCopy, 0.5) && older_) {
     const Folder right = folder_;
     context_.matters(Fault::kOlderCopy, older_->epoch != folder_.epoch);
     folder_ = *older_;

@@ -1,5 +1,6 @@
 #include "proxy_shim/control/backend_driver.h"
 
+#include "proxy_shim/control/accounted_redis_driver.h"
 #include "proxy_shim/control/node_driver.h"
 #include "proxy_shim/control/pika_classic_driver.h"
 #include "proxy_shim/control/pika_sharding_driver.h"
@@ -34,10 +35,19 @@ Result<ServerKind> ask_kind(const PlanSide& side, const std::string& name, int64
   if (!info) return info.status();
   if (!info_field(info->text, "slotferry_version").empty()) return ServerKind::kNode;
   if (!info_field(info->text, "pika_version").empty()) return ask_pika_mode(client, timeout_ms);
-  const std::string version = info_field(info->text, "redis_version");
-  if (at_least_6_2(version)) return ServerKind::kRedis;
-  return Status::refused(cat(side.master.text(), " is Redis '", version,
-                             "'; CLIENT PAUSE WRITE, which proves its end final, came with 6.2"));
+  if (!info_field(info->text, "redis_version").empty()) return ServerKind::kRedis;
+  return Status::refused(cat(side.master.text(), " does not say in INFO what it is"));
+}
+
+// Can its end be made final? By what it says it is and by what it does: a pause of no time.
+Result<bool> pauses_writes(const PlanSide& side, const std::string& name, int64_t timeout_ms) {
+  RespClient client(side.master, side.password, name);
+  Result<Reply> info = client.ask({"INFO", "server"}, timeout_ms);
+  if (!info) return info.status();
+  if (!at_least_6_2(info_field(info->text, "redis_version"))) return false;
+  Result<Reply> paused = client.call({"CLIENT", "PAUSE", "0", "WRITE"}, timeout_ms);
+  if (!paused) return paused.status();
+  return paused->is_ok();
 }
 
 }  // namespace
@@ -71,7 +81,10 @@ Result<std::unique_ptr<BackendDriver>> make_driver(const MovePlan& plan, DriverN
   } else if (*old_kind == ServerKind::kPikaSharding) {
     driver = std::make_unique<PikaShardingDriver>(plan, notes, clock, name);
   } else {
-    driver = std::make_unique<RedisDriver>(plan, notes, clock, name);
+    Result<bool> pauses = pauses_writes(plan.old_side, name, timeout_ms);
+    if (!pauses) return pauses.status();
+    if (*pauses) driver = std::make_unique<RedisDriver>(plan, notes, clock, name);
+    if (!*pauses) driver = std::make_unique<AccountedRedisDriver>(plan, notes, clock, name);
   }
   Status status = driver->connect(timeout_ms);
   if (!status) return status;

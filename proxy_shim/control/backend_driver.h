@@ -132,6 +132,9 @@ class BackendDriver {
   // Kinds without a fence of their own: nobody but us, replicas and onlookers is connected to the
   // old side.
   virtual Status check_writers(int64_t timeout_ms) = 0;
+  // Kinds whose end is not fenced: no connection that may still carry a write nobody waits for is
+  // left on the old side. Every one that was open before the call is looked for.
+  virtual Status check_orphans(int64_t timeout_ms) { return check_writers(timeout_ms); }
   virtual Result<ReplPosition> fence_permanent(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   // Leaves replication at `end`, persisted and read back. The answer is the new side's own
   // position.

@@ -94,6 +94,8 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
       commands_(ports_, runner_.get(), &report_, ports.reloader) {
   const CutTraits& traits = lanes_.front().there->traits();
   if (traits.heals) board_->note_writes(traits.loses_timed);
+  // Where CLIENT LIST is what accounts for writes, a connection must say whose it is.
+  if (!traits.end_fenced) board_->name_connections("slotferry-shim-data");
   monitor_->before_accepting([this](PairSide side) { return watch_->confirms(side); });
 }
 

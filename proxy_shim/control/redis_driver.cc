@@ -11,19 +11,8 @@
 namespace sf {
 namespace {
 
-constexpr const char* kPingPeriod = "repl-ping-replica-period";
-constexpr const char* kMinReplicas = "min-replicas-to-write";
-constexpr const char* kNever = "2147483647";    // seconds: no PING while an attempt runs
-constexpr const char* kNoGroupHas = "1000000";  // replicas: no write is accepted
 constexpr std::chrono::microseconds kPollGap{
     200};  // Redis tells a replica's offset only when asked
-
-std::string word_of(std::string_view line, std::string_view key) {
-  for (std::string_view word : split(line, ' ')) {
-    if (word.starts_with(key)) return std::string(word.substr(key.size()));
-  }
-  return "";
-}
 
 bool is_onlooker(const std::string& command) {
   static const std::set<std::string, std::less<>> kCommands = {
@@ -35,15 +24,23 @@ bool is_onlooker(const std::string& command) {
   return kCommands.contains(command);
 }
 
-bool is_harmless(std::string_view line, const std::set<std::string>& ours) {
-  const std::string flags = word_of(line, "flags=");
-  if (flags.find_first_of("SMOP") != std::string::npos) return true;
-  const std::string name = word_of(line, "name=");
-  if (name.starts_with("slotferry") || name.starts_with("sentinel-")) return true;
-  return is_onlooker(to_lower(word_of(line, "cmd="))) || ours.contains(word_of(line, "addr="));
+}  // namespace
+
+std::string client_word(std::string_view line, std::string_view key) {
+  for (std::string_view word : split(line, ' ')) {
+    if (word.starts_with(key)) return std::string(word.substr(key.size()));
+  }
+  return "";
 }
 
-}  // namespace
+bool RedisDriver::is_harmless(std::string_view line, const std::set<std::string>& ours) const {
+  const std::string flags = client_word(line, "flags=");
+  if (flags.find_first_of("SMOP") != std::string::npos) return true;
+  const std::string name = client_word(line, "name=");
+  if (name.starts_with("slotferry") || name.starts_with("sentinel-")) return true;
+  return is_onlooker(to_lower(client_word(line, "cmd="))) ||
+         ours.contains(client_word(line, "addr="));
+}
 
 RedisDriver::RedisDriver(const MovePlan& plan, DriverNotes* notes, const Clock* clock,
                          const std::string& name)
@@ -97,7 +94,7 @@ Status RedisDriver::note_and_set(const char* name, const std::string& value, int
     Result<std::string> before = config_get(old_, name, timeout_ms);
     if (!before) return before.status();
     // Left from a shim whose state folder is gone: its value is no original.
-    if (*before == value) *before = name == std::string(kPingPeriod) ? "10" : "0";
+    if (*before == value) *before = name == ping_period_ ? "10" : "0";
     Status status = notes_->put_note(name, *before);
     if (!status) return status;
   }
@@ -117,14 +114,14 @@ Status RedisDriver::announce(const CutAttempt& attempt, int64_t timeout_ms) {
   Status status = check_writers(timeout_ms);
   if (status) status = check_sentinels(timeout_ms);
   if (!status) return status;
-  if (fences_server_ && !notes_->note(kMinReplicas)) {
+  if (fences_server_ && !notes_->note(min_replicas_)) {
     // Noted now, outside the pause; set in fence_permanent().
-    Result<std::string> before = config_get(old_, kMinReplicas, timeout_ms);
+    Result<std::string> before = config_get(old_, min_replicas_, timeout_ms);
     if (!before) return before.status();
-    status = notes_->put_note(kMinReplicas, *before == kNoGroupHas ? "0" : *before);
+    status = notes_->put_note(min_replicas_, *before == kNoGroupHas ? "0" : *before);
     if (!status) return status;
   }
-  return note_and_set(kPingPeriod, kNever, timeout_ms);
+  return note_and_set(ping_period_, kNever, timeout_ms);
 }
 
 Status RedisDriver::pause(int64_t ms, int64_t timeout_ms) {
@@ -157,16 +154,19 @@ Result<bool> RedisDriver::wait_applied(const CutAttempt&, const ReplPosition& en
 
 Status RedisDriver::check_writers(int64_t timeout_ms) {
   Result<Reply> list = old_.ask({"CLIENT", "LIST"}, timeout_ms);
-  if (!list) return list.status();
-  const std::set<std::string> ours = own_socket_addresses();
+  return list ? judge_clients(list->text) : list.status();
+}
+
+Status RedisDriver::judge_clients(const std::string& list) const {
+  const std::set<std::string> ours = own_socket_addresses(old_.address().port);
   std::string strangers;
   int count = 0;
-  for (std::string_view line : split(list->text, '\n')) {
+  for (std::string_view line : split(list, '\n')) {
     line = trim(line);
     if (line.empty() || is_harmless(line, ours)) continue;
     if (++count > 3) continue;
-    strangers += cat(strangers.empty() ? "" : ", ", word_of(line, "addr="), " (last command ",
-                     word_of(line, "cmd="), ")");
+    strangers += cat(strangers.empty() ? "" : ", ", client_word(line, "addr="), " (last command ",
+                     client_word(line, "cmd="), ")");
   }
   if (count == 0) return Status::ok();
   return Status::refused(cat("the old master ", old_.address().text(), " has ", count,
@@ -179,7 +179,7 @@ Status RedisDriver::check_sentinels(int64_t timeout_ms) {
   if (!list) return list.status();
   std::set<std::string> sentinels;
   for (std::string_view line : split(list->text, '\n')) {
-    const std::string name = word_of(trim(line), "name=");
+    const std::string name = client_word(trim(line), "name=");
     if (name.starts_with("sentinel-")) sentinels.insert(name.substr(0, name.rfind('-')));
   }
   if (sentinels.empty()) return Status::ok();
@@ -194,7 +194,7 @@ Status RedisDriver::check_sentinels(int64_t timeout_ms) {
 Result<ReplPosition> RedisDriver::fence_permanent(const CutAttempt&, int64_t timeout_ms) {
   Status status = pause(pause_ms_, timeout_ms);
   if (status && fences_server_) {
-    status = old_.ask_ok({"CONFIG", "SET", kMinReplicas, kNoGroupHas}, timeout_ms);
+    status = old_.ask_ok({"CONFIG", "SET", min_replicas_, kNoGroupHas}, timeout_ms);
   }
   if (!status) return status;
   return master_position(old_, timeout_ms);
@@ -210,7 +210,7 @@ Status RedisDriver::rewrite_config(RespClient& client, int64_t timeout_ms) {
 
 Result<ReplPosition> RedisDriver::promote(const CutAttempt&, const ReplPosition&,
                                           int64_t timeout_ms) {
-  Status status = new_.ask_ok({"REPLICAOF", "NO", "ONE"}, timeout_ms);
+  Status status = new_.ask_ok({replicaof_, "NO", "ONE"}, timeout_ms);
   if (!status) return status;
   status = rewrite_config(new_, timeout_ms);
   if (!status) return status;
@@ -263,7 +263,7 @@ Result<uint64_t> RedisDriver::marker(int64_t timeout_ms) {
 Status RedisDriver::release(const CutAttempt&, int64_t timeout_ms) {
   Status status = old_.ask_ok({"CLIENT", "UNPAUSE"}, timeout_ms);
   paused_until_us_ = 0;
-  Status restored = restore(kPingPeriod, timeout_ms);
+  Status restored = restore(ping_period_, timeout_ms);
   return status ? restored : status;
 }
 
@@ -286,7 +286,7 @@ Status RedisDriver::follow_again(const CutAttempt&, const ReplPosition&, int64_t
         cat(new_.address().text(), " carries the owner marker of epoch ", *marked));
   }
   Status status = new_.ask_ok(
-      {"REPLICAOF", old_.address().host, std::to_string(old_.address().port)}, timeout_ms);
+      {replicaof_, old_.address().host, std::to_string(old_.address().port)}, timeout_ms);
   if (status) status = rewrite_config(new_, timeout_ms);
   if (!status) return status;
   Result<SlotReport> after = report(new_, PairSide::kNew, timeout_ms);
@@ -296,7 +296,7 @@ Status RedisDriver::follow_again(const CutAttempt&, const ReplPosition&, int64_t
 }
 
 Status RedisDriver::unfence(const CutAttempt&, int64_t timeout_ms) {
-  Status status = restore(kMinReplicas, timeout_ms);
+  Status status = restore(min_replicas_, timeout_ms);
   Status unpaused = old_.ask_ok({"CLIENT", "UNPAUSE"}, timeout_ms);
   paused_until_us_ = 0;
   return status ? unpaused : status;
@@ -327,7 +327,7 @@ Result<SlotReport> RedisDriver::report(RespClient& client, PairSide side, int64_
                        : SlotReport::Link::kDown;
   }
   if (side == PairSide::kOld && fences_server_) {
-    Result<std::string> replicas = config_get(client, kMinReplicas, timeout_ms);
+    Result<std::string> replicas = config_get(client, min_replicas_, timeout_ms);
     if (!replicas) return replicas.status();
     if (*replicas == kNoGroupHas) out.fence = SlotReport::Fence::kPermanent;
   }

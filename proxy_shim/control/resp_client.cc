@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/random.h"
+
 namespace sf {
 namespace {
 
@@ -108,8 +110,30 @@ Status RespClient::end_abandoned(int64_t timeout_ms) {
   }
   Result<Reply> id = exchange({"CLIENT", "ID"}, timeout_ms);
   if (!id) return id.status();
-  id_ = id->integer;
-  return Status::ok();
+  if (!id->is_error()) {
+    id_ = id->integer;
+    return Status::ok();
+  }
+  const Result<int64_t> found = find_id(timeout_ms);
+  if (found) id_ = *found;
+  return found.status();
+}
+
+// CLIENT ID came with Redis 5; a name nobody else has tells the line just as well, also where
+// addresses are translated on the way.
+Result<int64_t> RespClient::find_id(int64_t timeout_ms) {
+  const std::string unique = cat(name_, "-", Random(Random::system_seed()).hex(16));
+  Result<std::vector<Reply>> replies = exchange_all(
+      {{"CLIENT", "SETNAME", unique}, {"CLIENT", "LIST"}, {"CLIENT", "SETNAME", name_}},
+      timeout_ms);
+  if (!replies) return replies.status();
+  for (std::string_view line : split((*replies)[1].text, '\n')) {
+    if (line.find(cat(" name=", unique, " ")) == std::string_view::npos) continue;
+    const std::string_view id = line.substr(0, line.find(' '));
+    const auto number = parse_int64(id.starts_with("id=") ? id.substr(3) : "");
+    if (number) return *number;
+  }
+  return Status::refused(cat(address_.text(), " does not show our connection in CLIENT LIST"));
 }
 
 Result<Reply> RespClient::exchange(const std::vector<std::string>& argv, int64_t timeout_ms) {

@@ -26,8 +26,8 @@ class RespClient {
 
   // For servers without epochs: a request whose answer was given up on may still be executed, at
   // any later time and after what is sent on a new connection. With this, a new connection first
-  // has the server end the one given up on (CLIENT KILL ID), unread requests and all. Before
-  // connect().
+  // has the server end the one given up on (CLIENT KILL ID), unread requests and all. Servers
+  // without CLIENT ID are asked for it by a name of its own in CLIENT LIST. Before connect().
   void end_abandoned_connections() { end_abandoned_ = true; }
 
   // For servers on which not even that helps (Pika executes requests after their connection has
@@ -66,6 +66,7 @@ class RespClient {
  private:
   Status authenticate(int64_t timeout_ms);
   Status end_abandoned(int64_t timeout_ms);
+  Result<int64_t> find_id(int64_t timeout_ms);
   Result<Reply> exchange(const std::vector<std::string>& argv, int64_t timeout_ms);
   Result<std::vector<Reply>> exchange_all(const std::vector<std::vector<std::string>>& requests,
                                           int64_t timeout_ms);

@@ -47,7 +47,8 @@ std::shared_ptr<const RouteTable> SlotBoard::table_locked() {
   const ServerKind kind = plan_.old_side.kind;
   const bool whole = kind == ServerKind::kRedis || kind == ServerKind::kPika;
   const auto address = [&](const PlanSide& side, size_t which) {
-    return BackendAddress{side.master, side.password, run_id_[which], whole && owns[which]};
+    return BackendAddress{side.master, side.password, run_id_[which], whole && owns[which],
+                          connection_name_};
   };
   table->old_side = address(plan_.old_side, 0);
   table->new_side = address(plan_.new_side, 1);

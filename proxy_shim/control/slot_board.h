@@ -42,6 +42,8 @@ class SlotBoard {
     note_writes_ = true;
     note_timed_ = timed;
   }
+  // Connections to servers are given this name; none by default.
+  void name_connections(std::string name) { connection_name_ = std::move(name); }
   // Its tables' epochs are above this one: another board published before.
   void begin_above(uint64_t route_epoch);
 
@@ -93,8 +95,9 @@ class SlotBoard {
   bool stopped_[2][4] = {};
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
-  bool note_writes_ = false;  // constant once tables are made
-  bool note_timed_ = false;   // likewise
+  bool note_writes_ = false;     // constant once tables are made
+  bool note_timed_ = false;      // likewise
+  std::string connection_name_;  // likewise
 };
 
 }  // namespace sf

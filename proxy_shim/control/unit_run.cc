@@ -297,9 +297,22 @@ CutEvent UnitRun::drain(InFlight what, CutEvent event) {
         ports_.plane->drain(drained_slots, what, std::min(left_ms(), kSliceMs), left_side());
     event.status = drained.status();
     if (drained) event.unanswered = drained->unanswered;
+    if (event.unanswered > 0 && !ports_.driver->traits().end_fenced) return seek_orphans(event);
     if (drained || drained.status().code() != Code::kTimeout) return event;
     if (!interrupt_reason().empty()) return event;
   }
+}
+
+// A write without an answer is executed before its connection is gone from the server, or never.
+CutEvent UnitRun::seek_orphans(CutEvent event) {
+  event.status = ports_.driver->check_orphans(step_ms(kQuietMs));
+  if (!event.status) {
+    event.status = event.status.with_context(
+        cat(event.unanswered, " writes were never answered and may still execute"));
+    return event;
+  }
+  event.unanswered = 0;
+  return event;
 }
 
 CutEvent UnitRun::wait_applied(const ReplPosition& end, CutEvent event) {

@@ -80,6 +80,7 @@ class UnitRun {
   Event perform_proof(const CutAction& action, Event event);
   Event perform_switch(const CutAction& action, Event event);
   Event perform_after(const CutAction& action, Event event);
+  Event seek_orphans(Event event);
   Status wait_for_turn();
   Status publish(SlotPhase phase);
   Event drain(InFlight what, Event event);

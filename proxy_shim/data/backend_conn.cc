@@ -114,6 +114,7 @@ void BackendConn::on_connected() {
   };
   if (!address_.password.empty()) ask(Step::kLogin, {"AUTH", address_.password});
   if (db_ != 0) ask(Step::kLogin, {"SELECT", std::to_string(db_)});
+  if (!address_.name.empty()) ask(Step::kName, {"CLIENT", "SETNAME", address_.name});
   if (!address_.run_id.empty()) ask(Step::kIdentity, {"INFO", "server"});
   if (!address_.run_id.empty() && address_.is_master) ask(Step::kRole, {"INFO", "replication"});
   if (handshake_.empty()) {
@@ -154,6 +155,7 @@ size_t BackendConn::read_handshake(std::string_view unread) {
 }
 
 std::string BackendConn::objection(Step step, std::string_view reply) {
+  if (step == Step::kName) return {};  // a server without names serves as well
   if (!reply.starts_with(step == Step::kLogin ? '+' : '$')) {
     return cat("it refused the login: ", printable(reply.substr(0, reply.find("\r\n")), 120));
   }

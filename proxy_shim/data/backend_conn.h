@@ -54,7 +54,7 @@ class BackendConn final : public StreamHandler {
 
  private:
   enum class State { kIdle, kConnecting, kHandshake, kReady, kBackoff };
-  enum class Step { kLogin, kIdentity, kRole };  // of the handshake
+  enum class Step { kLogin, kName, kIdentity, kRole };  // of the handshake
 
   void dial();
   void start_ready();

@@ -36,6 +36,9 @@ struct BackendAddress {
   // It owns slots, and servers of its kind are master or replica as a whole: a new connection that
   // finds a replica there is not used either. Told with an identity only.
   bool is_master = false;
+  // What its connections are called (CLIENT SETNAME), so that one which outlives its shim is told
+  // from an onlooker's. Asked for, not insisted on. Empty: not asked for.
+  std::string name = {};
   // Another server or process than `before`, so what is asked there is asked of somebody else. A
   // password, or an identity that is only known by now, does not make it one.
   bool replaces(const BackendAddress& before) const {

@@ -93,6 +93,19 @@ TEST_CASE("I3 slots that stay are let go whatever the attempt ends in") {
   }
 }
 
+TEST_CASE("I2 (b) without a fence unanswered writes are settled once no connection has them") {
+  StayRig rig;
+  rig.driver.fake_traits.end_fenced = false;
+  rig.plane.unanswered = 2;
+  rig.driver.fail("check_writers", Status::refused("127.0.0.1:7 is connected"));
+  CHECK(rig.cut() == SlotPhase::kOld);
+  CHECK(rig.board.row(901).text.find("(b) 2 writes were never answered and may still execute: "
+                                     "127.0.0.1:7 is connected") != std::string::npos);
+  CHECK(rig.plane.phases().back() == "STAY");
+  rig.driver.mend("check_writers");
+  CHECK(rig.cut() == SlotPhase::kNew);
+}
+
 TEST_CASE("servers with an end for each slot: slots that stay are not touched") {
   StayRig rig;
   rig.driver.fake_traits.holds_stay = false;

@@ -277,6 +277,27 @@ TEST_CASE("I1 I6: a new connection that finds another process than the one judge
   CHECK(server.value(0, "k") == "3");
 }
 
+TEST_CASE("a connection's name is asked for where one is wanted, and not insisted on") {
+  for (const bool knows_names : {true, false}) {
+    CAPTURE(knows_names);
+    ShimFixture shim;
+    TestClient c = shim.client();
+    CHECK(reply_text(c.call({"SET", "k", "1"})) == "+OK");
+    CHECK(shim.old_server.count("CLIENT") == 0);  // none by default
+    shim.old_server.set_rule([knows_names](const Words& request) {
+      if (request[0] != "CLIENT") return FakeAction{};
+      return FakeAction{FakeAction::Kind::kReply,
+                        knows_names ? "+OK\r\n" : "-ERR unknown command 'CLIENT'\r\n"};
+    });
+    shim.table.old_side.name = "slotferry-shim-data";
+    shim.publish();
+    shim.old_server.close_connections();
+    CHECK(eventually([&] { return reply_text(c.call({"SET", "k", "2"})) == "+OK"; }));
+    CHECK(shim.old_server.count("CLIENT") >= 1);
+    CHECK(reply_text(c.call({"GET", "k"})) == "\"2\"");
+  }
+}
+
 TEST_CASE("I1: a new connection that finds the owner demoted is not used (DESIGN 6.3)") {
   std::atomic<int> told{0};
   std::atomic<bool> is_replica{false};

@@ -12,6 +12,10 @@ timeval to_timeval(int ms) {
   return {ms / 1000, (ms % 1000) * 1000};
 }
 
+bool is_loading(const Reply& reply) {
+  return reply.is_error() && reply.text.starts_with("LOADING");
+}
+
 Reply convert(const redisReply& from) {
   Reply reply;
   switch (from.type) {
@@ -102,11 +106,17 @@ Status Peer::greet() {
     if (!sent) return sent;
     const auto reply = read_reply();
     if (!reply) return reply.status();
+    if (is_loading(*reply)) return loading();
     if (reply->is_error()) {
       return Status::refused(cat(label(), " answers ", greeting.front(), " with: ", reply->text));
     }
   }
   return Status::ok();
+}
+
+// For a moment only: after a start, and after the copy of a replica.
+Status Peer::loading() const {
+  return Status::unavailable(cat(label(), " is loading its data"));
 }
 
 Status Peer::append(const Argv& argv) {
@@ -155,6 +165,7 @@ Result<Reply> Peer::expect(const Argv& argv, int timeout_ms) {
   auto reply = call(argv, timeout_ms);
   if (!reply) return reply.status();
   if (!reply->is_error()) return reply;
+  if (is_loading(*reply)) return loading();
   if (reply->text.starts_with("NOAUTH")) {
     return Status::invalid(cat(label(), " wants a password; set ", options_.password_key));
   }

@@ -53,10 +53,12 @@ class Peer {
   std::string label() const { return options_.name + " " + options_.address.text(); }
 
   // The reply, an error reply too. A Status means that no reply came: kUnavailable (could not
-  // connect; nothing was sent), kInvalid (wrong password), kTimeout (sent, effect unknown).
+  // connect, or it is loading its data; nothing was sent), kInvalid (wrong password), kTimeout
+  // (sent, effect unknown).
   Result<Reply> call(const Argv& argv);
   Result<Reply> call(const Argv& argv, int timeout_ms);
-  // As call(), but an error reply becomes kRefused with "<label>: <error text>".
+  // As call(), but an error reply becomes kRefused with "<label>: <error text>", or kUnavailable
+  // from a server that is loading its data.
   Result<Reply> expect(const Argv& argv);
   Result<Reply> expect(const Argv& argv, int timeout_ms);
   // All requests are written before the first reply is read; as many replies as requests.
@@ -70,6 +72,7 @@ class Peer {
 
  private:
   Status broken(const char* doing);
+  Status loading() const;
   Status append(const Argv& argv);
   Result<Reply> read_reply();
   Status greet();

@@ -205,6 +205,23 @@ void check_clocks(const MovePlan& plan, const Clock& clock, Findings& findings) 
   findings.ok("clocks", cat("within ", std::abs(worst), " ms of this machine's"));
 }
 
+namespace {
+
+// Can the old master's end be fenced? Asked as the shim asks it: by a pause of no time.
+void check_redis_end(Peer& old_master, Findings& findings) {
+  const auto paused = old_master.call({"CLIENT", "PAUSE", "0", "WRITE"});
+  if (!paused) return findings.stop("end", paused.status());
+  if (!paused->is_error()) return findings.ok("end", "fenced by CLIENT PAUSE WRITE");
+  findings.warn("end",
+                cat(old_master.label(),
+                    " has no CLIENT PAUSE WRITE: its end is accounted for, not fenced, so any "
+                    "foreign connection to it refuses the switch, and a take-back after the new "
+                    "side has left replication costs a whole new copy"),
+                "disconnect everything but the shim; the shim names who is left");
+}
+
+}  // namespace
+
 void check_redis_settings(const MovePlan& plan, Findings& findings) {
   const auto old_master = open_peer(plan, true, plan.old_side.master);
   const auto new_master = open_peer(plan, false, plan.new_side.master);
@@ -245,11 +262,15 @@ void check_redis_settings(const MovePlan& plan, Findings& findings) {
   } else {
     findings.ok("repl-backlog", human_bytes(backlog));
   }
-  const std::string read_only = config_of(*new_master, "replica-read-only").value_or("yes");
+  const std::string before_5 = config_of(*new_master, "slave-read-only").value_or("yes");
+  const std::string read_only = config_of(*new_master, "replica-read-only").value_or(before_5);
   if (read_only != "yes") {
-    findings.stop("read-only", cat("replica-read-only of ", new_master->label(), " is ", read_only),
-                  "CONFIG SET replica-read-only yes, else anybody may write the copy");
+    findings.stop(
+        "read-only", cat("replica-read-only of ", new_master->label(), " is ", read_only),
+        "CONFIG SET replica-read-only yes (before Redis 5: slave-read-only), else anybody "
+        "may write the copy");
   }
+  check_redis_end(*old_master, findings);
   findings.warn(
       "fence",
       "Redis cannot be fenced for good: a force-removed proxy that lives on, or an operator's "

@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kSlotsPerDelete = 8;
 constexpr int kKeysPerPage = 1000;
+constexpr const char* kMinReplicas = "min-replicas-to-write";
+constexpr const char* kMinReplicasBefore5 = "min-slaves-to-write";
+constexpr const char* kNoGroupHas = "1000000";  // as the shim sets it (redis_driver)
 
 std::string own_step(Step step) {
   return std::string(step_text(step));
@@ -161,19 +164,25 @@ Result<std::string> delete_node_slots(MoveContext& context) {
 
 // Deletes the keys of `slots` in the selected database of one Redis server, page by page.
 Status delete_keys(MoveContext& context, Peer& peer, const SlotSet& slots, int64_t* deleted) {
+  std::string word = "UNLINK";
   std::string cursor = "0";
   do {
     const auto page = peer.expect({"SCAN", cursor, "COUNT", std::to_string(kKeysPerPage)});
     if (!page) return page.status();
     if (page->items.size() != 2) return Status::corrupt(cat(peer.label(), " answers SCAN oddly"));
     cursor = page->items[0].word();
-    Argv unlink = {"UNLINK"};
+    Argv unlink = {word};
     for (const Reply& key : page->items[1].items) {
       if (slots.contains(slot_of(key.text))) unlink.push_back(key.text);
     }
     if (unlink.size() > 1) {
-      const auto reply = peer.expect(unlink);
+      auto reply = peer.call(unlink);
+      if (reply && reply->is_error() && reply->text.find("unknown") != std::string::npos) {
+        unlink[0] = word = "DEL";  // UNLINK came with Redis 4
+        reply = peer.call(unlink);
+      }
       if (!reply) return reply.status();
+      if (reply->is_error()) return Status::refused(cat(peer.label(), ": ", reply->text));
       *deleted += reply->integer;
       context.out.note(cat(*deleted, " keys deleted on ", peer.label()));
     }
@@ -192,16 +201,52 @@ Status delete_everywhere(MoveContext& context, bool old_side, const SlotSet& slo
     const auto peer = open_peer(context.plan, old_side, master.address(), {{"SELECT", number}});
     const Status done = context.effect(
         own_step(Step::kDeleteCopies),
-        cat("UNLINK keys of slots ", slots.text(), " in db", number, " of ", peer->label()),
+        cat("delete keys of slots ", slots.text(), " in db", number, " of ", peer->label()),
         [&] { return delete_keys(context, *peer, slots, deleted); });
     if (!done) return done;
   }
   return Status::ok();
 }
 
+// Where no slot stays, the shim closed the old Redis for writes at the switch, and a delete is one.
+// The setting by which it is closed; "" if it is not.
+Result<std::string> closed_by(MoveContext& context) {
+  const bool redis = context.plan.old_side.kind == ServerKind::kRedis;
+  if (!redis || !context.plan.stay.empty()) return std::string();
+  for (const char* name : {kMinReplicas, kMinReplicasBefore5}) {
+    const auto value = read_config(*context.old_master, name);
+    if (!value) return value.status();
+    if (value->has_value()) return std::string(**value == kNoGroupHas ? name : "");
+  }
+  return std::string();
+}
+
+Status set_old_side(MoveContext& context, const std::string& name, const char* value) {
+  if (name.empty()) return Status::ok();
+  Peer& server = *context.old_master;
+  return context.effect(own_step(Step::kDeleteCopies),
+                        cat("CONFIG SET ", name, " ", value, " on ", server.label()), [&] {
+                          return server.expect({"CONFIG", "SET", name, value}).status();
+                        });
+}
+
+// The key by which the shim proved that everything had been applied (accounted_redis_driver); on
+// the old side nothing was written after it, so there it still is.
+Status delete_fence_key(MoveContext& context) {
+  if (context.plan.old_side.kind != ServerKind::kRedis) return Status::ok();
+  const std::string key = cat("{__slotferry}__slotferry:fence:", context.plan.id);
+  return context.old_master->expect({"DEL", key}).status();
+}
+
 Result<std::string> delete_redis_keys(MoveContext& context) {
   int64_t on_old = 0;
-  Status status = delete_everywhere(context, true, context.plan.slots, &on_old);
+  const auto closed = closed_by(context);
+  if (!closed) return closed.status();
+  Status status = set_old_side(context, *closed, "0");
+  if (status) status = delete_everywhere(context, true, context.plan.slots, &on_old);
+  if (status) status = delete_fence_key(context);
+  const Status again = set_old_side(context, *closed, kNoGroupHas);
+  if (status) status = again;
   if (!status) return status;
   int64_t on_new = 0;
   if (!context.plan.stay.empty())
@@ -232,10 +277,9 @@ Status remove_marker(MoveContext& context) {
                          " stays in its group; delete it on the master when the shim is stopped"));
     return Status::ok();
   }
-  return context.effect(own_step(Step::kRemoveShim), cat("UNLINK ", key, " on ", owner.label()),
-                        [&] {
-                          return owner.expect({"UNLINK", key}).status();
-                        });
+  return context.effect(own_step(Step::kRemoveShim), cat("DEL ", key, " on ", owner.label()), [&] {
+    return owner.expect({"DEL", key}).status();
+  });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace {
 int64_t pika_lag(const ServerFacts& from, const ServerFacts& to);
 
 constexpr const char* kAnnouncedPort = "replica-announce-port";
+constexpr const char* kAnnouncedPortBefore5 = "slave-announce-port";
 constexpr const char* kNobodysPort = "1";
 
 constexpr uint64_t kSettledLag = 2000;            // log entries of a node
@@ -83,8 +84,8 @@ Result<std::string> follow_whole(MoveContext& context, std::string_view step, Pe
   }
   Status status = set_master_password(context, step, server, password);
   if (!status) return status;
-  const bool redis = context.plan.new_side.kind == ServerKind::kRedis;
-  const Argv command = {redis ? "REPLICAOF" : "SLAVEOF", master.host, std::to_string(master.port)};
+  // Every version and kind knows this word.
+  const Argv command = {"SLAVEOF", master.host, std::to_string(master.port)};
   status = context.effect(step, cat(command[0], " ", master.text(), " on ", server.label()),
                           [&] { return server.expect(command).status(); });
   // Pika forgets at a restart what is not written down.
@@ -102,16 +103,21 @@ Result<std::string> follow_whole(MoveContext& context, std::string_view step, Pe
 // learns is the address a replica announces.
 Status hide_from_sentinels(MoveContext& context) {
   Peer& server = *context.new_master;
-  const auto before = read_config(server, kAnnouncedPort);
+  const char* name = kAnnouncedPort;
+  auto before = read_config(server, name);
+  if (before && !before->has_value()) {
+    name = kAnnouncedPortBefore5;
+    before = read_config(server, name);
+  }
   if (!before) return before.status();
   if (!before->has_value() || **before == kNobodysPort) return Status::ok();
   const Status kept = context.journal.set_fact(kAnnouncedPort, **before);
   if (!kept) return kept;
-  const Status hidden = context.effect(
-      step_text(Step::kFollow),
-      cat("CONFIG SET ", kAnnouncedPort, " ", kNobodysPort, " on ", server.label()), [&] {
-        return server.expect({"CONFIG", "SET", kAnnouncedPort, kNobodysPort}).status();
-      });
+  const Status hidden =
+      context.effect(step_text(Step::kFollow),
+                     cat("CONFIG SET ", name, " ", kNobodysPort, " on ", server.label()), [&] {
+                       return server.expect({"CONFIG", "SET", name, kNobodysPort}).status();
+                     });
   // One that follows already says it anew when it connects again, and goes on where it was.
   return hidden ? server.expect({"CLIENT", "KILL", "TYPE", "master"}).status() : hidden;
 }
@@ -282,9 +288,12 @@ Status show_to_sentinels(MoveContext& context, std::string_view step) {
   const auto before = context.journal.fact(kAnnouncedPort);
   if (!before || before->empty()) return Status::ok();
   Peer& server = *context.new_master;
-  const Status shown = context.effect(
-      step, cat("CONFIG SET ", kAnnouncedPort, " ", *before, " on ", server.label()), [&] {
-        const Status set = server.expect({"CONFIG", "SET", kAnnouncedPort, *before}).status();
+  const auto known = read_config(server, kAnnouncedPort);
+  if (!known) return known.status();
+  const char* name = known->has_value() ? kAnnouncedPort : kAnnouncedPortBefore5;
+  const Status shown =
+      context.effect(step, cat("CONFIG SET ", name, " ", *before, " on ", server.label()), [&] {
+        const Status set = server.expect({"CONFIG", "SET", name, *before}).status();
         const auto facts = read_facts(server);
         if (!set || !facts) return set ? facts.status() : set;
         // Its file was written when it left replication, with the other port in it.

@@ -8,6 +8,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from ferry_env import connect, free_port, program, wait_until  # noqa: E402
+from old_redis_env import old_redis  # noqa: E402
 
 PRODUCT = "codis-demo"
 
@@ -44,7 +45,8 @@ class Cluster:
 
     def __init__(self, env, kind="node", node_flags=()):
         self.env, self.kind = env, kind
-        make = {"node": lambda name: env.node(name, extra=node_flags), "redis": env.redis, "pika": self._fake_pika,
+        make = {"node": lambda name: env.node(name, extra=node_flags), "redis": env.redis,
+                "old-redis": lambda name: old_redis(env, name, "appendonly yes\n"), "pika": self._fake_pika,
                 "pika-sharding": self._sharded_pika}[kind]
         self.g1 = make("g1-master")
         self.g3, self.g3_slave = make("g3-master"), make("g3-slave")
@@ -55,14 +57,14 @@ class Cluster:
         port = free_port()
         self.dashboard_address = "127.0.0.1:%d" % port
         state = env.path("dashboard-state.json")
-        if kind == "redis":
+        if kind.endswith("redis"):
             # A stock redis-server has no SLOTSINFO, so `group add` refuses it, as the real dashboard does. An
             # operator who runs such groups has them in the coordinator already; so has this one.
             self._write_state(state)
         self.dashboard = env.add("dashboard", [program("codis-standin"), "dashboard", "--port", str(port), "--product",
                                                PRODUCT, "--state", state], "ready")
         self.api = Dashboard(self.dashboard_address)
-        if kind != "redis":
+        if not kind.endswith("redis"):
             self._fill_dashboard()
         self.proxies, self.proxy_ports = [], []
         for i in (1, 2):

@@ -46,7 +46,8 @@ class Failure(Exception):
 
 def parse_flags():
     flags = argparse.ArgumentParser(prog="quickstart", description="Moves slots 901-1023 from group 3 to group 4 under load.")
-    flags.add_argument("--groups", choices=("node", "redis"), default="node", help="what the groups are made of")
+    flags.add_argument("--groups", choices=("node", "redis", "old-redis"), default="node",
+                       help="what the groups are made of (old-redis: as a codis-server, or the binary SF_OLD_REDIS names)")
     flags.add_argument("--keys", type=int, default=200000, help="standing keys of all five types in 801-1023")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--kill", choices=KILLABLE, help="kill -9 this program at a random moment and start it again")
@@ -171,7 +172,7 @@ class Demonstration:
 
     def check_places(self):
         """Moved slots live in group 4 only, on master and slave alike; the others did not leave group 3 (M05)."""
-        if self.flags.groups == "redis":
+        if self.flags.groups.endswith("redis"):
             return self.check_places_redis()
         old, new = self.slot_counts(self.cluster.g3), self.slot_counts(self.cluster.g4)
         left = sum(n for slot, n in old.items() if slot in MOVED)

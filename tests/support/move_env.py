@@ -71,7 +71,7 @@ class Move:
             keys[key] = slot_of(key)
             make = (lambda: pipe.set(key, "v%d" % i, px=10**8 if i % 2 else None),
                     lambda: pipe.rpush(key, *range(i % 7 + 1)),
-                    lambda: pipe.hset(key, mapping={"f%d" % j: j for j in range(i % 5 + 1)}),
+                    lambda: pipe.execute_command("HMSET", key, *(w for j in range(i % 5 + 1) for w in ("f%d" % j, j))),
                     lambda: pipe.sadd(key, *range(i % 9 + 1)),
                     lambda: pipe.zadd(key, {str(j): j * 1.5 for j in range(i % 6 + 1)}))
             make[0 if strings else i % 5]()

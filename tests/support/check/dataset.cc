@@ -64,7 +64,7 @@ int Dataset::make(uint64_t number, std::string& out) const {
       words = {"SET", name, element(number, 0)};
       break;
     case Type::kHash:
-      words = {"HSET", name};
+      words = {"HMSET", name};
       break;
     case Type::kList:
       words = {"RPUSH", name};

@@ -296,10 +296,12 @@ void AdminCommands::final(Call& call) {
   Result<SlotSet> slots = slots_of(call.words[1]);
   if (!slots) return call.answer(error_reply(slots.status()));
   // A slot in NEW may be prepared for going back at this moment.
-  if (runner_->going_back(*slots)) {
-    return call.answer(error_reply(Status::refused(
-        cat("some of the slots ", slots->text(),
-            " are going back to the old side, or are not yet taken back from it"))));
+  std::string owed;
+  if (runner_->going_back(*slots, &owed)) {
+    return call.answer(error_reply(
+        Status::refused(cat("some of the slots ", slots->text(),
+                            " are going back to the old side, or are not yet taken back from it",
+                            owed.empty() ? "" : ", which is tried again; ", owed))));
   }
   if (ports_.board->stopped_for(PairSide::kNew, SlotBoard::Reason::kMarker)) {
     return call.answer(error_reply(Status::refused(

@@ -166,10 +166,14 @@ Status CutoverRunner::rollback(const SlotSet& slots, int64_t max_pause_ms, Done 
   return status;
 }
 
-bool CutoverRunner::going_back(const SlotSet& slots) {
+bool CutoverRunner::going_back(const SlotSet& slots, std::string* owed) {
   std::lock_guard guard(mutex_);
-  return owing_back_.intersects(slots) ||
-         std::any_of(lanes_.begin(), lanes_.end(),
+  for (const auto& [slot, debt] : owing_back_) {
+    if (!slots.contains(slot)) continue;
+    *owed = cat("slot ", slot, ": ", debt);
+    return true;
+  }
+  return std::any_of(lanes_.begin(), lanes_.end(),
                      [&](const auto& lane) {
                        return lane->going_back && lane->running.intersects(slots);
                      }) ||
@@ -435,8 +439,10 @@ bool CutoverRunner::pay(Lane& lane, Unit& unit, const SlotSet& slots, int64_t ma
 void CutoverRunner::note_debts(const Unit& unit, const SlotSet& slots) {
   const bool owes = unit.back && unit.machine->owes();
   std::lock_guard guard(mutex_);
-  if (owes) owing_back_.add(slots);
-  if (!owes) owing_back_.remove(slots);
+  slots.for_each([&](int slot) {
+    if (owes) owing_back_[slot] = unit.machine->debt();
+    if (!owes) owing_back_.erase(slot);
+  });
 }
 
 bool CutoverRunner::may_start(Lane& lane, const Job& job, Unit& unit, std::string* why_not,

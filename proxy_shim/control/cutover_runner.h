@@ -64,8 +64,9 @@ class CutoverRunner {
   }
   // Units in NEW go back to the old side, which follows the new one. They leave the automatic mode.
   Status rollback(const SlotSet& slots, int64_t max_pause_ms, Done done);
-  // Some of them are on their way back, or queued for it, or what that has left undone is owed.
-  bool going_back(const SlotSet& slots);
+  // Some of them are on their way back, or queued for it, or what that has left undone is owed:
+  // then `owed` says what, and with it what the operator has to do where trying again never helps.
+  bool going_back(const SlotSet& slots, std::string* owed);
   void abort(const SlotSet& slots);
   Status set_auto(const SlotSet& slots, bool on);
   // Takes the running attempts back, if they can be: a hold overflowed, a backend changed.
@@ -138,8 +139,8 @@ class CutoverRunner {
 
   std::mutex mutex_;  // everything below
   std::condition_variable changed_;
-  std::map<int, Unit> units_;  // by first slot; each is used by one lane at a time
-  SlotSet owing_back_;         // of those, the ones that owe something of a way back
+  std::map<int, Unit> units_;              // by first slot; each is used by one lane at a time
+  std::map<int, std::string> owing_back_;  // slots that owe something of a way back, and what
   HoldTurns turns_;
   int64_t debts_due_us_ = 0;
   int64_t debt_gap_ms_ = 0;

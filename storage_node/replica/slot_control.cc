@@ -129,9 +129,13 @@ Status SlotControl::check_not_storing(int slot) const {
 }
 
 bool SlotControl::untouched(const Gate& gate, int slot) const {
+  if (state_.lease_alive(slot) && gate.slot_seq(slot) <= state_.leases.at(slot).seq) return true;
+  return untouched_since_mark(gate, slot);
+}
+
+bool SlotControl::untouched_since_mark(const Gate& gate, int slot) const {
   const SlotRecord& record = state_.records[at(slot)];
-  uint64_t seq = gate.slot_seq(slot);
-  if (state_.lease_alive(slot) && seq <= state_.leases.at(slot).seq) return true;
+  const uint64_t seq = gate.slot_seq(slot);
   if (!record.mark) return false;
   return seq <= *record.mark ||
          (seq <= state_.start_seq && state_.untouched_at_start.contains(slot));
@@ -283,6 +287,7 @@ Result<FenceAnswer> SlotControl::fence_permanently(const SlotSet& slots, const P
       record.fence_plan = by.plan;
       record.fence_epoch = by.epoch;
       record.new_owner = new_owner.text();
+      if (!untouched_since_mark(gate, slot)) record.left = {};
       record.mark = gate.slot_seq(slot);
       put_slot_record(slot, record, records);
       changed[slot] = std::move(record);

@@ -60,6 +60,8 @@ class SlotControl {
                                         const HostPort& new_owner);
   Status unfence(const SlotSet& slots, const PlanEpoch& by);
   Result<PromoteAnswer> promote(const SlotSet& slots, const PlanEpoch& by, const Position& from);
+  // A slot that NO ONE took out of replication and nobody wrote since follows from where it stood
+  // then; `from` is what others believe of the rest.
   Status follow(const SlotSet& slots, const PlanEpoch& by, const HostPort& master,
                 const Position& from);
   // The epoch of each slot's last PROMOTE, here or on the master this node was a replica of, if it
@@ -91,6 +93,7 @@ class SlotControl {
   // What is wrong between this node's clock and the master's; empty if nothing is.
   std::string clock_difference(const Source& source) const;
   bool untouched(const Gate& gate, int slot) const;
+  bool untouched_since_mark(const Gate& gate, int slot) const;
   void set_flags(Gate& gate, int slot);
   // These are the records of slots that follow from now on: no fence or wait of before is theirs.
   void take_followed(Gate& gate, std::map<int, SlotRecord>& changed);

@@ -96,7 +96,11 @@ Status SlotControl::slots_slave_of_no_one(const SlotSet& slots) {
     leave(mine, &records);
     mine.for_each([&](int slot) {
       SlotRecord record = state_.records[at(slot)];
-      if (record.placed) record.mark = history.fork;
+      // A slot half copied is no state of anybody's, whatever mark it had before.
+      const std::optional<Position> stands =
+          record.placed ? state_.applied(slot) : std::optional<Position>();
+      record.mark = stands ? std::optional<uint64_t>(history.fork) : std::nullopt;
+      record.left = stands.value_or(Position{});
       record.followed = record.placed = false;
       record.master = {};
       put_slot_record(slot, record, records);
@@ -215,6 +219,10 @@ Status SlotControl::slave_of_no_one(bool force) {
     records.emplace_back(std::string(kDecidedRecord), "1");
     leave(SlotSet::all(), &records);
     for (int slot = 0; slot < kSlotCount; ++slot) {  // the master's word becomes our own
+      if (apart) {  // but for what it says of a state that may not be here
+        state_.records[at(slot)].mark.reset();
+        state_.records[at(slot)].left = {};
+      }
       if (!state_.records[at(slot)].ordinary()) {
         records.emplace_back(slot_record_name(slot), encode_slot_record(state_.records[at(slot)]));
       }
@@ -255,6 +263,7 @@ Status SlotControl::load() {
     SlotRecord& record = state_.records[at(slot)];
     if (!record.mark || state_.untouched_at_start.contains(slot)) continue;
     record.mark.reset();
+    record.left = {};
     if (state_.full) continue;  // it is the master's word, and it may still be true there
     forgotten.emplace_back(slot_record_name(slot), encode_slot_record(record));
   }

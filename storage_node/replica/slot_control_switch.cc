@@ -1,6 +1,7 @@
 // SlotControl: a slot goes over, and the way back.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "storage_node/replica/slot_control.h"
 
@@ -83,6 +84,7 @@ Result<PromoteAnswer> SlotControl::promote(const SlotSet& slots, const PlanEpoch
       owned.followed = owned.placed = false;
       owned.master = {};
       owned.mark = fork;
+      owned.left = {};
       owned.promote_plan = by.plan;
       owned.promote_epoch = by.epoch;
       owned.promote_applied = answer.applied;
@@ -135,6 +137,7 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
     fresh.add(slot);
   }
   std::map<int, SlotRecord> changed;
+  std::map<int, Position> starts;
   Status done = state_.engine.with_gate([&](Gate& gate) {
     SysRecords records;
     record_epoch(slots, by, records);
@@ -150,8 +153,11 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
       record.placed = true;
       record.master = master;
       record.promote_plan.clear();
+      // What it has, it is not given again; what it does not have, it is not spared. The master
+      // knows whether that is a state it went through.
+      starts[slot] = record.left.history.empty() ? from : std::exchange(record.left, {});
       put_slot_record(slot, record, records);
-      records.emplace_back(ahead_record_name(slot), encode_position(from));
+      records.emplace_back(ahead_record_name(slot), encode_position(starts[slot]));
       changed[slot] = std::move(record);
     }
     if (!records.empty()) {
@@ -164,7 +170,7 @@ Status SlotControl::follow(const SlotSet& slots, const PlanEpoch& by, const Host
   set_epoch(slots, by);
   if (fresh.empty()) return settle(lock);
   auto source = source_for(master);
-  fresh.for_each([&](int slot) { source->positions.follow(slot, from); });
+  for (auto& [slot, start] : starts) source->positions.follow(slot, std::move(start));
   state_.sources_changed();
   return settle(lock);
 }

@@ -61,7 +61,8 @@ int slot_of_name(std::string_view name, std::string_view prefix) {
 std::string encode_slot_record(const SlotRecord& r) {
   std::string out(1, kVersion);
   out.push_back(static_cast<char>(r.followed | r.placed << 1 | r.fenced << 2 |
-                                  static_cast<int>(r.mark.has_value()) << 3));
+                                  static_cast<int>(r.mark.has_value()) << 3 |
+                                  static_cast<int>(!r.left.history.empty()) << 4));
   put_master(out, r.master);
   put_bytes(out, r.fence_plan);
   put_varint(out, r.fence_epoch);
@@ -72,6 +73,10 @@ std::string encode_slot_record(const SlotRecord& r) {
   put_varint(out, r.promote_applied);
   put_bytes(out, r.promote_own.history);
   put_varint(out, r.promote_own.seq);
+  if (!r.left.history.empty()) {
+    put_bytes(out, r.left.history);
+    put_varint(out, r.left.seq);
+  }
   return out;
 }
 
@@ -83,7 +88,9 @@ Result<SlotRecord> decode_slot_record(std::string_view in) {
             take_text(in, &r.fence_plan) && take_varint(in, &r.fence_epoch) &&
             take_text(in, &r.new_owner) && take_varint(in, &mark) &&
             take_text(in, &r.promote_plan) && take_varint(in, &r.promote_epoch) &&
-            take_varint(in, &r.promote_applied) && take_position(in, &r.promote_own) && in.empty();
+            take_varint(in, &r.promote_applied) && take_position(in, &r.promote_own);
+  if ((bits & 16) != 0) ok = ok && take_position(in, &r.left) && !r.left.history.empty();
+  ok = ok && in.empty();
   if (!ok) return damaged("slot record");
   r.followed = (bits & 1) != 0;
   r.placed = (bits & 2) != 0;

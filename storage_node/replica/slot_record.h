@@ -44,6 +44,9 @@ struct SlotRecord {
   std::string new_owner;  // host:port
   // The slot took no write of this node's own clients while its slot_seq is at most this.
   std::optional<uint64_t> mark;
+  // Where it stood in its master's history when NO ONE took it out: what it holds while the mark
+  // is true, and so where it follows from, whatever position is named. No history: not known.
+  Position left;
   // The last PROMOTE, for its repetition.
   std::string promote_plan;
   uint64_t promote_epoch = 0;

@@ -205,8 +205,8 @@ sf_start_mutant(closed_owner_not_opened
   "  if (shut.empty() || !driver.traits().exact_end) return;"
   "  if (shut.empty() || driver.traits().exact_end) return;")
 sf_cut_mutant(handed_back_on_a_debt cutover_runner.cc cutover_runner_test
-  "  return owing_back_.intersects(slots) ||\n"
-  "  return\n")
+  "    if (!slots.contains(slot)) continue;\n    *owed"
+  "    if (slot >= 0) continue;\n    *owed")
 sf_start_mutant(rolled_back_stranger_taken
   "  if (record.epoch != 0 && (record.back"
   "  if (record.epoch == 0 && (record.back")

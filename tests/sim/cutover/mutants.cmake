@@ -122,6 +122,10 @@ sf_cutover_mutant(back_owner_left_closed proxy_shim/control/startup.cc
 sf_cutover_mutant(back_shell_open_before_the_record tests/sim/cutover/servers.cc
   "  copy.written = false;\n  return end_of(copy);"
   "  copy.written = false;\n  copy.fence = Fence::kNo;\n  return end_of(copy);")
+# Was so: what NO ONE had taken out was linked again from the switch, and got twice what it had.
+sf_cutover_mutant(back_shell_left_by_hand_forgets_where tests/sim/cutover/servers.cc
+  "  leave(copy);\n  copy.stands = true;"
+  "  leave(copy);")
 # Was so.
 sf_cutover_mutant(back_shell_drains_the_old_side tests/sim/cutover/shim.cc
   "      under_way += worker->writes_in_flight(slot, u.back);"

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace sf::cutsim {
+namespace {
+
+// How far a replica's workers fall behind: what they have not done then, they do at once.
+constexpr int64_t kBehindUs = 2'000'000;
+
+}  // namespace
 
 using Fence = SlotReport::Fence;
 
@@ -142,7 +148,7 @@ void Groups::follow(int unit, bool back) {
   // Pika takes its time to be a replica again.
   const bool was_left = copy.master && kind_ == Kind::kPika && copy.left_at > 0;
   if (was_left) copy.link_up_at = context_.now() + context_.between(30'000, 200'000);
-  copy.master = false;
+  copy.master = copy.stands = false;
   copy.promoted = 0;
   copy.history = left(unit, back).history;
   pull_later(unit, !back);
@@ -177,6 +183,18 @@ void Groups::leave_by_hand(int unit, bool back) {
   context_.matters(Fault::kLeftByHand, context_.in_pause());
   context_.say("unit ", unit, " leaves replication by hand");
   leave(copy);
+  copy.stands = true;
+}
+
+void Groups::copy_by_hand(int unit) {
+  Copy& copy = new_side(unit);
+  if (!copy.master) return;
+  context_.say("unit ", unit, " is copied anew by hand");
+  copy.log = old_side(unit).log;
+  copy.values = old_side(unit).values;
+  copy.written = false;
+  copy.fence = Fence::kNo;
+  follow(unit);
 }
 
 void Groups::leave(Copy& copy) {
@@ -240,7 +258,7 @@ void Groups::apply_later(int unit, int worker) {
   int64_t took = context_.between(50, 900);
   if (context_.strikes(Fault::kSlowApply, slow_apply_)) took = context_.between(20'000, 250'000);
   int64_t& busy = busy_until_[unit][worker];
-  busy = std::max(busy, context_.now()) + took;
+  busy = std::min(std::max(busy, context_.now()) + took, context_.now() + kBehindUs);
   context_.after(busy - context_.now(), [this, unit, worker] {
     Copy& copy = new_side(unit);
     size_t& at = copy.applied[worker];
@@ -309,6 +327,7 @@ Result<ReplPosition> Groups::fence_permanent(int unit, uint64_t epoch, bool back
   if (kind_ == Kind::kNode) {
     if (!fenced(copy)) return Status::refused("the lease has run out");
     copy.fence = Fence::kPermanent;
+    copy.stands = copy.stands && copy.mark == copy.log.size();
     copy.mark = copy.log.size();
   }
   return end_of(copy);
@@ -332,6 +351,7 @@ Result<ReplPosition> Groups::promote(int unit, uint64_t epoch, const ReplPositio
     throw Violation(cat("I2 unit ", unit, ": promoted before ", end.text(), " was applied"));
   }
   leave(copy);
+  copy.stands = false;
   copy.promoted = epoch;
   copy.written = false;
   return end_of(copy);
@@ -368,14 +388,14 @@ Status Groups::unfence(int unit, uint64_t epoch, bool back) {
   return Status::ok();
 }
 
-// A node takes the position for granted.
+// A node takes the position for granted, unless it left by hand: then it knows where it stands.
 Status Groups::link_reverse(int unit, uint64_t epoch, const ReplPosition& from, bool back) {
   Copy& copy = left(unit, back);
   if (away(back)) return Status::unavailable("the side that was left is away");
   if (too_low(copy, epoch)) return Status::refused("a higher epoch is known");
   if (!copy.master) return Status::ok();
   if (copy.log.size() != copy.mark) return Status::refused("it took writes");
-  if (copy.log.size() != from.seq) {
+  if (!copy.stands && copy.log.size() != from.seq) {
     throw Violation(cat("unit ", unit, ": the ", back ? "new" : "old", " side at ",
                         end_of(copy).text(), " was made to follow from ", from.text()));
   }

@@ -61,7 +61,8 @@ struct Copy {
   uint64_t marker = 0;
   uint64_t left_history = 0;  // when it left replication, and where
   size_t left_at = 0;
-  size_t mark = 0;  // node: it took no write of its own up to here, since it was fenced or left
+  size_t mark = 0;      // node: it took no write of its own up to here, since it was fenced or left
+  bool stands = false;  // node: NO ONE took it out at `mark`, and it follows from there
   bool written = false;   // by clients, since it was promoted
   uint64_t promoted = 0;  // epoch of the promote record
   bool healed = false;    // Pika: written to by the driver since it was promoted
@@ -116,7 +117,8 @@ class Groups {
   Result<ReplPosition> heal(int unit, const std::set<int>& keys, int* found);
   std::set<int> different(int unit);  // now, by a pass over both
   void leave_by_hand(int unit, bool back);
-  void lose_queue();  // a killed server does
+  void copy_by_hand(int unit);  // node: SLOTSSLAVEOF ... FORCE on the new side, and it is copied
+  void lose_queue();            // a killed server does
   // Pika: a full copy, whatever was there. Following when it is done.
   void copy_anew(int unit);
   bool trusted(int unit);  // neither process has changed since the copy

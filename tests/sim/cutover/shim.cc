@@ -30,13 +30,15 @@ int64_t PermitClock::mono_us() const {
 }
 
 Shim::Shim(Context& context, Groups& groups, Folder& folder, std::function<bool()> strangers,
-           std::function<void(bool)> begins, std::function<void()> holds)
+           std::function<void(bool)> begins, std::function<void()> holds,
+           std::function<void()> links)
     : context_(context),
       groups_(groups),
       folder_(folder),
       strangers_(std::move(strangers)),
       begins_(std::move(begins)),
       holds_(std::move(holds)),
+      links_(std::move(links)),
       traits_(traits_of(groups.kind())),
       permit_clock_(context),
       permits_(std::make_unique<Permits>(&permit_clock_)),
@@ -397,8 +399,10 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
   event->epoch = u.attempt;
   int64_t there = context_.between(150, 1'500);
   int64_t back = context_.between(150, 1'500);
-  if (context_.strikes(Fault::kLateAnswer, type == Event::kPromoted ? 0.6 : 0.05)) {
-    (groups_.kind() == Kind::kNode && context_.chance(0.6) ? there : back) =
+  const double lateness = type == Event::kPromoted ? 0.6 : type == Event::kLinked ? 0.5 : 0.05;
+  if (context_.strikes(Fault::kLateAnswer, lateness)) {
+    const double before = type == Event::kLinked ? 0.2 : 0.6;
+    (groups_.kind() == Kind::kNode && context_.chance(before) ? there : back) =
         context_.between(40'000, context_.chance(0.6) ? 260'000 : 700'000);
   }
   Unit* unit = &u;
@@ -406,7 +410,10 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
     effect(event.get());
     context_.after(back, [=, this] {
       if (!*alive) return;
-      if (!std::exchange(*answered, true)) return step(*unit, *event);
+      if (!std::exchange(*answered, true)) {
+        note(*unit, *event);
+        return step(*unit, *event);
+      }
       // Too late: it carries the number of its attempt, and the machine knows whether it still
       // waits for that.
       context_.matters(Fault::kLateAnswer);
@@ -424,6 +431,13 @@ void Shim::call(Unit& u, Event type, int64_t timeout_us, Effect effect) {
     late.status = Status::timeout("no answer");
     step(*unit, late);
   });
+}
+
+// On record when the answer is there: until then it may have come about, and writes have followed.
+void Shim::note(const Unit& u, const CutEvent& event) {
+  SlotRecord& record = folder_.records[static_cast<size_t>(u.number)];
+  if (event.type == Event::kMarked && event.status) record.marked = true;
+  if (event.type == Event::kLinked && event.status) record.linked = true;
 }
 
 bool Shim::changed(const Unit& u, bool new_side) const {
@@ -645,23 +659,18 @@ void Shim::tie_up(Unit& u, const CutAction& action) {
   const uint64_t e = u.attempt;
   if (action.type == Act::kMark) {
     const int64_t timeout = u.hold_start != 0 ? kMarkUs : kQuietUs;
-    return call(u, Event::kMarked, timeout,
-                [=, this, &u, alive = alive_, back = u.back](CutEvent* out) {
-                  out->status = groups_.open(n, e, back);
-                  if (!out->status) return;
-                  if (!traits_.exact_end) groups_.new_side(n).marker = e;
-                  if (*alive) folder_.records[static_cast<size_t>(u.number)].marked = true;
-                });
+    return call(u, Event::kMarked, timeout, [=, this, back = u.back](CutEvent* out) {
+      out->status = groups_.open(n, e, back);
+      if (out->status && !traits_.exact_end) groups_.new_side(n).marker = e;
+    });
   }
   if (action.type == Act::kRelease) {
     return call(u, Event::kReleased, kQuietUs, [](CutEvent*) {});
   }
+  links_();
   call(u, Event::kLinked, kQuietUs,
-       [this, n, e, &u, alive = alive_, from = action.position, back = u.back](CutEvent* out) {
+       [this, n, e, from = action.position, back = u.back](CutEvent* out) {
          out->status = groups_.link_reverse(n, e, from, back);
-         if (out->status && *alive) {
-           folder_.records[static_cast<size_t>(u.number)].linked = true;
-         }
        });
 }
 

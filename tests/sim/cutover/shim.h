@@ -48,9 +48,10 @@ struct Folder {
 class Shim {
  public:
   // `strangers`: somebody but the shim is connected to the old side.
-  // `begins`, `holds`: an attempt does.
+  // `begins`, `holds`, `links`: an attempt does.
   Shim(Context& context, Groups& groups, Folder& folder, std::function<bool()> strangers,
-       std::function<void(bool back)> begins, std::function<void()> holds);
+       std::function<void(bool back)> begins, std::function<void()> holds,
+       std::function<void()> links);
 
   // Trusts nothing, takes back what has no owner record, opens. False: does not serve.
   bool start();
@@ -128,6 +129,7 @@ class Shim {
   void step(Unit& u, const CutEvent& event);
   void perform(Unit& u, const CutAction& action);
   void call(Unit& u, CutEvent::Type type, int64_t timeout_us, Effect effect);
+  void note(const Unit& u, const CutEvent& event);
   int64_t limit(const Unit& u, int64_t most_us) const;
   bool over(const Unit& u) const;
   void hold_in_turn(Unit& u);
@@ -153,7 +155,7 @@ class Shim {
   Folder& folder_;
   const std::function<bool()> strangers_;
   const std::function<void(bool)> begins_;
-  const std::function<void()> holds_;
+  const std::function<void()> holds_, links_;
   const CutTraits traits_;
   const PermitClock permit_clock_;
   std::unique_ptr<Permits> permits_;

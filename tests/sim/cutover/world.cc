@@ -30,6 +30,7 @@ World::World(uint64_t seed, const SimOptions& options)
   folder_.records.resize(static_cast<size_t>(groups_.units()));
   folder_.heal.resize(static_cast<size_t>(groups_.units()));
   passing_since_.resize(static_cast<size_t>(groups_.units()));
+  owing_looks_.resize(static_cast<size_t>(groups_.units()));
   final_.resize(static_cast<size_t>(groups_.units()));
   wishes_.resize(static_cast<size_t>(groups_.units()));
   const bool unknown_proxy = kind_ == Kind::kNode && context_.strikes(Fault::kWrongMapping, 0.4);
@@ -271,7 +272,7 @@ void World::by_hand() {
 void World::leave_by_hand() {
   for (int unit = 0; unit < groups_.units(); ++unit) {
     const bool back = groups_.owner_is_new[static_cast<size_t>(unit)];
-    const bool follows_for_a_reason = shim_ && shim_->serving() && shim_->going_back(unit);
+    const bool follows_for_a_reason = !shim_ || (shim_->serving() && shim_->going_back(unit));
     if (!back || follows_for_a_reason) groups_.leave_by_hand(unit, back);
   }
 }
@@ -284,7 +285,7 @@ void World::operate() {
   for (int unit = 0; unit < groups_.units(); ++unit) {
     const size_t at = static_cast<size_t>(unit);
     if (final_[at] || wishes_[at].released) continue;
-    if (shim_->phase(unit) == SlotPhase::kNew && context_.strikes(Fault::kRollback, 0.3)) {
+    if (shim_->phase(unit) == SlotPhase::kNew && context_.strikes(Fault::kRollback, 0.4)) {
       order_back(unit);
     } else if (wishes_[at].migrator_stopped && (!busy_ || context_.chance(0.1))) {
       decide(unit);
@@ -341,7 +342,8 @@ std::unique_ptr<Shim> World::new_shim() {
   std::fill(passing_since_.begin(), passing_since_.end(), 0);
   auto out = std::make_unique<Shim>(
       context_, groups_, folder_, [this] { return strangers(); },
-      [this](bool back) { attempt_begins(back); }, [this] { hold_begins(); });
+      [this](bool back) { attempt_begins(back); }, [this] { hold_begins(); },
+      [this] { link_begins(); });
   for (int unit = 0; unit < groups_.units(); ++unit) {
     out->set_auto(unit, !wishes_[static_cast<size_t>(unit)].migrator_stopped);
   }
@@ -362,6 +364,11 @@ void World::hold_begins() {
     if (shim_.get() != now) return;
     for (int worker = 0; worker < kWorkers; ++worker) shim_->cut(worker, false, false);
   });
+}
+
+// The link may be made, and writes be replicated over it, before the shim has noted it.
+void World::link_begins() {
+  if (context_.strikes(Fault::kCrash, 0.3)) soon(60'000, &World::kill_shim);
 }
 
 // Faults that must meet an attempt to mean anything.
@@ -432,6 +439,7 @@ void World::kill_shim() {
   }
   shim_->kill();
   dead_.push_back(std::move(shim_));
+  if (context_.strikes(Fault::kLeftByHand, 0.3)) soon(10'000, &World::leave_by_hand);
   context_.after(
       context_.chance(0.5) ? context_.between(500, 20'000) : context_.between(20'000, 150'000),
       [this] { start_shim(); });
@@ -500,12 +508,16 @@ void World::watch() {
         return;
       }
     }
+    int& looks = owing_looks_[static_cast<size_t>(unit)];
+    if (shim_->idle(unit)) looks = 0;
     if (phase != SlotPhase::kOld || shim_->attempting(unit)) continue;
     if (groups_.away(true) || groups_.away(false)) continue;
     if (groups_.new_side(unit).healed || !groups_.trusted(unit)) {
       groups_.copy_anew(unit);
     } else if (shim_->idle(unit) && !groups_.attached(unit)) {
       groups_.follow(unit);
+    } else if (kind_ == Kind::kNode && !groups_.attached(unit) && ++looks > 4) {
+      groups_.copy_by_hand(unit);  // as SHIM STATUS says
     }
   }
 }

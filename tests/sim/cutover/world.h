@@ -72,6 +72,7 @@ class World {
   void soon(int64_t us, void (World::*what)());
   void attempt_begins(bool back);
   void hold_begins();
+  void link_begins();
   void call_off();
   void cutover_twice();
   void reload();
@@ -120,6 +121,7 @@ class World {
   std::vector<int64_t> passing_since_;  // by unit; 0: no pass is under way
   bool peaceful_ = false;               // no fault in this seed: nobody may see an error
   double fault_rate_ = 0;
+  std::vector<int> owing_looks_;  // by unit: since the shim owes what it does not get done
   int64_t doubt_since_ = 0;
 };
 

@@ -408,6 +408,11 @@ TEST_CASE("I7: a slot is not handed back while a roll back of it is not yet take
   rig.back.fail("follow_again", Status::unavailable("down"));
   CHECK(rig.cut(kOne, kAmple, true)[0].phase == SlotPhase::kNew);
   CHECK(final().starts_with("-REFUSED some of the slots 901 are going back"));
+  // What trying again never mends is said with what does.
+  rig.back.fail("follow_again", Status::refused("only a new copy can follow (SLOTSSLAVEOF FORCE)"));
+  CHECK(rig.cut(kOne, kAmple, true)[0].phase == SlotPhase::kNew);
+  CHECK(final().find("slot 901: follow-again: only a new copy can follow (SLOTSSLAVEOF FORCE)") !=
+        std::string::npos);
   CHECK(rig.store->record(901).phase == SlotPhase::kNew);
   rig.back.mend("promote");
   rig.back.mend("follow_again");

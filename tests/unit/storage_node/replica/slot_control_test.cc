@@ -186,6 +186,82 @@ TEST_CASE(
   CHECK(rig.write(5, "b").empty());
 }
 
+TEST_CASE("follow: a slot taken out by hand goes on where it stood, whatever is named (I2, I10)") {
+  ReplicaRig rig;
+  rig.write(5, "a");
+  REQUIRE(rig.control->fence_leased(kSlots, {"p", 1}, 1000));
+  REQUIRE(rig.control->fence_permanently(kSlots, {"p", 1}, kOther));
+  const HistoryChain chain = chain_of('c');
+  const Position switched{chain.current(), 77};
+  REQUIRE(rig.control->follow(kSlots, {"p", 1}, kOther, switched));
+  rig.accept(kOther, chain, 77);
+  rig.apply(kOther, 80, 5);
+  REQUIRE(rig.control->slots_slave_of_no_one(kSlots));
+  CHECK(rig.status(5).master);
+  CHECK(rig.status(5).fence == "permanent");
+  const Position stood{chain.current(), 80};
+  SUBCASE("older: nothing is applied twice") {
+    REQUIRE(rig.control->follow(kSlots, {"p", 2}, kOther, switched));
+  }
+  SUBCASE("older, after a restart and a fence anew") {
+    rig.restart();
+    REQUIRE(rig.control->unfence(kSlots, {"p", 2}));
+    REQUIRE(rig.control->fence_leased(kSlots, {"p", 2}, 1000));
+    REQUIRE(rig.control->fence_permanently(kSlots, {"p", 2}, kOther));
+    rig.restart();
+    REQUIRE(rig.control->follow(kSlots, {"p", 2}, kOther, switched));
+  }
+  SUBCASE("newer: nothing is left out") {
+    REQUIRE(rig.control->follow(kSlots, {"p", 2}, kOther, {chain.current(), 95}));
+  }
+  SUBCASE("once more") {
+    REQUIRE(rig.control->follow(kSlots, {"p", 2}, kOther, switched));
+    REQUIRE(rig.control->slots_slave_of_no_one(kSlots));
+    REQUIRE(rig.control->follow(kSlots, {"p", 2}, kOther, switched));
+  }
+  CHECK(rig.status(5).at == stood);
+  CHECK(rig.status(6).at == stood);
+  rig.restart();
+  CHECK(rig.status(5).at == stood);
+  CHECK_FALSE(rig.status(5).master);
+}
+
+TEST_CASE("follow: who wrote after NO ONE, or was half copied, is copied anew only (I2)") {
+  ReplicaRig rig;
+  rig.write(5, "a");
+  REQUIRE(rig.control->fence_leased(kSlots, {"p", 1}, 1000));
+  REQUIRE(rig.control->fence_permanently(kSlots, {"p", 1}, kOther));
+  const HistoryChain chain = chain_of('c');
+  const Position switched{chain.current(), 77};
+  REQUIRE(rig.control->follow(kSlots, {"p", 1}, kOther, switched));
+  SUBCASE("written to") {
+    rig.accept(kOther, chain, 77);
+    REQUIRE(rig.control->slots_slave_of_no_one(kSlots));
+    REQUIRE(rig.control->unfence(kSlots, {"p", 1}));
+    CHECK(rig.write(5, "mine").empty());
+    REQUIRE(rig.control->follow(SlotSet::of(6), {"p", 1}, kOther, switched));
+  }
+  SUBCASE("the master wanted it copied, and the copy was broken off") {
+    auto source = rig.source(kOther);
+    FollowStore store(*rig.state, source);
+    source->positions.accept(chain.current(), {}, kSlots);
+    REQUIRE(store.accepted(wire::Hello{wire::kProtocol, "m", 90, chain, {}, kSlots}));
+    REQUIRE(rig.control->slots_slave_of_no_one(kSlots));
+  }
+  SUBCASE("the same, and a restart") {
+    auto source = rig.source(kOther);
+    FollowStore store(*rig.state, source);
+    source->positions.accept(chain.current(), {}, kSlots);
+    REQUIRE(store.accepted(wire::Hello{wire::kProtocol, "m", 90, chain, {}, kSlots}));
+    rig.restart();
+    REQUIRE(rig.control->slots_slave_of_no_one(kSlots));
+    rig.restart();
+  }
+  CHECK(starts(rig.control->follow(kSlots, {"p", 2}, kOther, switched).text(),
+               "ERR slot 5 took writes of its own since its fence, promote or copy"));
+  CHECK(rig.status(5).master);
+}
+
 TEST_CASE("follow: an ordinary slot has no exact position") {
   ReplicaRig rig;
   CHECK(starts(rig.control->follow(kSlots, {"p", 1}, kMaster, {std::string(40, 'a'), 0}).text(),

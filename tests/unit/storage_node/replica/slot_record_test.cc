@@ -30,6 +30,13 @@ TEST_CASE("slot record: survives its byte form, damage is noticed at every lengt
   CHECK(back->promote_own == record.promote_own);
   for (size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_slot_record(bytes.substr(0, n)));
   CHECK_FALSE(decode_slot_record(bytes + "x"));
+  record.left = {std::string(40, 'c'), 300};
+  bytes = encode_slot_record(record);
+  back = decode_slot_record(bytes);
+  REQUIRE(back);
+  CHECK(back->left == record.left);
+  for (size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_slot_record(bytes.substr(0, n)));
+  CHECK_FALSE(decode_slot_record(bytes + "x"));
   CHECK(SlotRecord().ordinary());
   CHECK_FALSE(back->ordinary());
 }

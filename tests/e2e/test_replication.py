@@ -420,6 +420,41 @@ def test_I10_kill_9_after_promote_keeps_owner_fence_and_links():
         assert new.client.get(other) == b"1"
 
 
+def test_I2_a_slot_taken_out_by_hand_is_not_given_again_what_it_has():
+    """A shim that died before it noted the reverse link names the position of the switch."""
+    with Env() as env:
+        old, new = Node(env, "old"), Node(env, "new")
+        text, tag = "905-906", "{%s}" % tag_in_cached(905)
+        new.follow_slots(old, text)
+        wait_in_sync(old, new, text)
+        _, switch = cut(old, new, text, "p", 3)
+        old.follow(text, "p", 3, new, switch)
+
+        def write(n):
+            new.client.rpush(tag + "list", n)
+            new.client.lpop(tag + "gone")
+            new.client.rpush(tag + "gone", n)
+            new.client.incr(tag + "count")
+            new.client.append(tag + "text", n)
+        for n in range(50):
+            write(n)
+        wait_in_sync(new, old, text)
+        stood = old.positions(text)[905]
+        assert stood["seq"] > switch[1]
+        old("PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", text)
+        write(50)
+        new.proc.kill()  # nothing is sent: the position is the one it begins with
+        old.follow(text, "p", 4, new, switch)
+        again = old.positions(text)[905]
+        assert (again["history"], again["seq"]) == (stood["history"], stood["seq"])
+        old.restart()
+        new.proc.start()
+        write(51)
+        wait_in_sync(new, old, text)
+        assert_equal(new, old, [905, 906])
+        assert "copied_slots=0" in old.info()["slotferry_link0"]
+
+
 def test_I3_take_back_also_after_both_were_killed_but_not_after_a_write():
     with Env() as env:
         old, new = Node(env, "old"), Node(env, "new")

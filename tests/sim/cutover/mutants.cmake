@@ -1,10 +1,10 @@
-# One source with one text changed each (tests/plant.cmake); sim_cutover must find it within 2,000 seeds.
+# One source with one text changed each (tests/plant.cmake); sim_cutover must find it within 10,000 seeds, half of a run.
 function(sf_cutover_mutant name source old new)
   sf_plant(cut_${name} ${source} "${old}" "${new}" made)
   sf_cutover_program(sim_cut_${name} ${made})
   set_target_properties(sim_cut_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/mutants)
-  add_test(NAME sim_cut_${name} COMMAND sim_cut_${name} --find 2000)
+  add_test(NAME sim_cut_${name} COMMAND sim_cut_${name} --find 10000)
   set_tests_properties(sim_cut_${name} PROPERTIES TIMEOUT 300)
 endfunction()
 

@@ -7,7 +7,7 @@
 namespace sf {
 namespace {
 
-using Rows = std::map<int, PikaSlotRow>;
+using Rows = std::map<int, PikaSlot>;
 
 // Codis has 1024 slots; another number hashes every key elsewhere.
 bool check_slot_number(Peer& peer, Findings& findings) {
@@ -25,7 +25,7 @@ void check_old_slots(Peer& peer, const MovePlan& plan, Findings& findings) {
   const auto rows = need_pika_slots(peer, plan.slots);
   if (!rows) return findings.stop("old-slots", rows.status());
   for (const auto& [slot, row] : *rows) {
-    if (!row.is_slave) continue;
+    if (row.is_master) continue;
     return findings.stop(
         "old-slots", cat("slot ", slot, " of ", peer.label(), " follows ", row.master.text()),
         cat("PKCLUSTER SLOTSSLAVEOF NO ONE ", slot, " there, if that server is the slot's master"));
@@ -39,7 +39,7 @@ std::optional<SlotSet> open_slots(Peer& peer, const MovePlan& plan, const Rows& 
                                   SlotSet* following, Findings& findings) {
   SlotSet open;
   for (const auto& [slot, row] : rows) {
-    if (row.is_slave && !follows(row, plan.old_side.master)) {
+    if (!row.is_master && !follows(row, plan.old_side.master)) {
       findings.stop("new-slots",
                     cat("slot ", slot, " of ", peer.label(), " follows ", row.master.text()),
                     cat("PKCLUSTER SLOTSSLAVEOF NO ONE ", slot, " there, and empty it"));
@@ -47,12 +47,13 @@ std::optional<SlotSet> open_slots(Peer& peer, const MovePlan& plan, const Rows& 
     }
     if (!row.replicas.empty()) {
       findings.stop("new-slots",
-                    cat("slot ", slot, " of ", peer.label(), " is followed by ", row.replicas[0]),
+                    cat("slot ", slot, " of ", peer.label(), " is followed by ",
+                        row.replicas[0].address.text()),
                     cat("PKCLUSTER SLOTSSLAVEOF NO ONE and DELSLOTS ", slot,
                         " on that server; the run attaches it after the switch"));
       return std::nullopt;
     }
-    (row.is_slave ? *following : open).add(slot);
+    (row.is_master ? open : *following).add(slot);
   }
   return open;
 }

@@ -24,7 +24,7 @@ std::string slot_replica_fault(const MovePlan& plan, bool old_side, Peer& peer,
   if (!rows) return rows.status().text();
   if (!old_side && rows->empty()) return cat(peer.address().text(), " holds none of the slots yet");
   int fine = 0;
-  for (const auto& [slot, row] : *rows) fine += follows(row, master) && row.link_up() ? 1 : 0;
+  for (const auto& [slot, row] : *rows) fine += follows(row, master) && link_up(row) ? 1 : 0;
   if (fine == plan.slots.size()) return {};
   return cat(peer.address().text(), " follows with ", fine, " of ", plan.slots.size(), " slots");
 }

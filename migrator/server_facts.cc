@@ -15,17 +15,6 @@ Status odd_reply(const Peer& peer, std::string_view command) {
                              " in a shape this program does not know; are the versions the same?"));
 }
 
-// A Pika's replica says each database twice: its link, and its binlog, which is kept as
-// "binlog:db0".
-void keep_binlogs(std::string_view text, InfoMap& info) {
-  for (std::string_view line : split(text, '\n')) {
-    line = trim(line);
-    const size_t at = line.find("binlog_offset=");  // after a colon, or a blank before 3.4
-    if (!line.starts_with("db") || at == std::string_view::npos) continue;
-    info[cat("binlog:", line.substr(0, at - 1))] = std::string(line.substr(at));
-  }
-}
-
 // Classic mode replicates as a whole and is walked like Redis; sharding mode slot by slot, with
 // roles that pika_slots.h reads.
 Status read_pika_mode(Peer& peer, ServerFacts& facts) {
@@ -39,6 +28,18 @@ Status read_pika_mode(Peer& peer, ServerFacts& facts) {
   if (**mode == "sharding") return Status::ok();
   return Status::refused(cat(peer.label(), " is a Pika ", facts.version, " in '", printable(**mode),
                              "' mode; this program moves groups in classic and sharding mode"));
+}
+
+Result<ServerFacts> read_pika_facts(const Peer& peer, std::string_view text, ServerFacts& facts) {
+  const auto said = parse_pika_replication(text);
+  if (!said) return said.status().with_context(peer.label());
+  facts.run_id = get(facts.info, "run_id");
+  facts.binlog = said->binlog;
+  facts.is_slave = !said->is_master;
+  if (!facts.is_slave) return std::move(facts);
+  facts.master = said->master;
+  facts.link_up = said->link == PikaLink::kUp;
+  return std::move(facts);
 }
 
 }  // namespace
@@ -68,9 +69,9 @@ Result<ServerFacts> read_facts(Peer& peer) {
     facts.kind = ServerKind::kNode;
     facts.version = get(facts.info, "slotferry_version");
   } else if (facts.info.contains("pika_version")) {
-    keep_binlogs(reply->text, facts.info);
     const Status mode = read_pika_mode(peer, facts);
     if (!mode) return mode;
+    if (facts.kind == ServerKind::kPika) return read_pika_facts(peer, reply->text, facts);
   } else if (facts.info.contains("redis_version")) {
     facts.kind = ServerKind::kRedis;
     facts.version = get(facts.info, "redis_version");
@@ -80,8 +81,7 @@ Result<ServerFacts> read_facts(Peer& peer) {
                                "this version moves slotferry-node, Redis and Pika groups"));
   }
   facts.run_id = get(facts.info, "run_id");
-  const std::string role = get(facts.info, "role");  // Pika's slave with slaves: master&&slave
-  facts.is_slave = role == "slave" || role == "master&&slave";
+  facts.is_slave = get(facts.info, "role") == "slave";
   if (facts.is_slave) {
     facts.master =
         parse_host_port(cat(get(facts.info, "master_host"), ":", get(facts.info, "master_port")));
@@ -139,19 +139,6 @@ Result<std::set<int>> databases_of(Peer& peer, ServerKind kind) {
     if (number && *number >= 0) databases.insert(static_cast<int>(*number));
   }
   return databases;
-}
-
-std::optional<std::pair<int64_t, int64_t>> pika_binlog(std::string_view name,
-                                                       std::string_view value) {
-  constexpr std::string_view kWord = "binlog_offset=";
-  if (!name.starts_with("binlog:") || !value.starts_with(kWord)) return std::nullopt;
-  value.remove_prefix(kWord.size());
-  const size_t blank = value.find(' ');
-  if (blank == std::string_view::npos) return std::nullopt;
-  const auto file = parse_int64(value.substr(0, blank));
-  const auto offset = parse_int64(value.substr(blank + 1, value.find(',') - blank - 1));
-  if (!file || !offset) return std::nullopt;
-  return std::pair(*file, *offset);
 }
 
 Result<std::map<int, SlotPosition>> read_positions(Peer& peer, const SlotSet& slots) {

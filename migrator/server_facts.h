@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/pika/pika_status.h"
 #include "common/slots/move_plan.h"
 #include "migrator/peer.h"
 
@@ -26,8 +27,9 @@ struct ServerFacts {
   std::string version;  // of slotferry, redis or pika
   std::string run_id;
   bool is_slave = false;
-  std::optional<HostPort> master;  // of a slave
-  bool link_up = false;            // of a slave: attached and past its first copy
+  std::optional<HostPort> master;              // of a slave
+  bool link_up = false;                        // of a slave: attached and past its first copy
+  std::map<std::string, BinlogOffset> binlog;  // of a Pika in classic mode, by database
   InfoMap info;
 };
 
@@ -42,11 +44,6 @@ Result<std::string> holds_keys(Peer& peer, ServerKind kind);
 
 // Numbers of the databases that may hold keys (a Pika does not say which of its own do).
 Result<std::set<int>> databases_of(Peer& peer, ServerKind kind);
-
-// File and offset of what Pika's INFO says of a database's binlog, kept in ServerFacts::info as
-// "binlog:db0" -> "binlog_offset=3 417,..."; nullopt for other fields.
-std::optional<std::pair<int64_t, int64_t>> pika_binlog(std::string_view name,
-                                                       std::string_view value);
 
 // One row of REPLICATION POSITIONS (docs/COMMANDS.md).
 struct SlotPosition {

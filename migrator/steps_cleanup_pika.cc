@@ -27,7 +27,7 @@ Status check_owner(MoveContext& context) {
   const auto rows = need_pika_slots(*context.new_master, context.plan.slots);
   if (!rows) return rows.status();
   for (const auto& [slot, row] : *rows) {
-    if (!row.is_slave) continue;
+    if (row.is_master) continue;
     return Status::refused(cat("nothing was deleted: slot ", slot, " of ",
                                context.new_master->label(), " follows ", row.master.text(),
                                ", so it is not its owner"));
@@ -46,13 +46,13 @@ Result<SlotSet> deletable(MoveContext& context, Peer& server, const SlotSet& slo
   SlotSet held;
   for (const auto& [slot, row] : *rows) {
     held.add(slot);
-    if (!row.is_slave && ended->contains(slot)) continue;
+    if (row.is_master && ended->contains(slot)) continue;
     const bool follows_new = follows(row, plan.new_side.master);
     const bool follows_old = !master && follows(row, plan.old_side.master);
     // A link that is down may hide a restart in between, after which the slot was open.
-    if (row.link_up() && (follows_new || follows_old)) continue;
-    const std::string now = row.is_slave ? cat("follows ", row.master.text(), ", ", row.state)
-                                         : std::string("follows nobody");
+    if (link_up(row) && (follows_new || follows_old)) continue;
+    const std::string now = row.is_master ? std::string("follows nobody")
+                                          : cat("follows ", row.master.text(), ", ", row.state);
     return Status::refused(
         cat("nothing was deleted: slot ", slot, " of ", server.label(), " ", now,
             ", so clients may have written there; make it follow (PKCLUSTER SLOTSSLAVEOF ",

@@ -36,10 +36,10 @@ Status check_pika_replica(MoveContext& context, Peer& peer) {
   const auto rows = need_pika_slots(peer, context.plan.slots);
   if (!rows) return rows.status();
   for (const auto& [slot, row] : *rows) {
-    if (follows(row, context.plan.new_side.master) && row.link_up()) continue;
+    if (follows(row, context.plan.new_side.master) && link_up(row)) continue;
     return Status::unavailable(cat("slot ", slot, " of ", peer.label(), " is not in sync with ",
                                    context.plan.new_side.master.text(), " (",
-                                   row.is_slave ? row.state : "master",
+                                   row.is_master ? "master" : row.state,
                                    "); mend it or take the server out of the group"));
   }
   return Status::ok();

@@ -7,8 +7,6 @@
 namespace sf {
 namespace {
 
-int64_t pika_lag(const ServerFacts& from, const ServerFacts& to);
-
 constexpr const char* kAnnouncedPort = "replica-announce-port";
 constexpr const char* kAnnouncedPortBefore5 = "slave-announce-port";
 constexpr const char* kNobodysPort = "1";
@@ -17,6 +15,23 @@ constexpr uint64_t kSettledLag = 2000;            // log entries of a node
 constexpr int64_t kSettledLagBytes = 256 * 1024;  // of Redis's replication stream
 constexpr int kPollMs = 300;
 constexpr int kSteadyPolls = 2;  // so often in a row everything must be settled
+
+// Bytes; a file further on, or back, counts as far behind.
+int64_t binlog_lag(const BinlogOffset& from, const BinlogOffset& to) {
+  if (from.file != to.file) return INT64_MAX;
+  return from.offset > to.offset ? static_cast<int64_t>(from.offset - to.offset) : 0;
+}
+
+// Bytes of binlog, the worst of all databases.
+int64_t pika_lag(const ServerFacts& from, const ServerFacts& to) {
+  int64_t worst = -1;
+  for (const auto& [name, ours] : from.binlog) {
+    const auto theirs = to.binlog.find(name);
+    if (theirs == to.binlog.end()) return INT64_MAX;
+    worst = std::max(worst, binlog_lag(ours, theirs->second));
+  }
+  return worst < 0 ? INT64_MAX : worst;  // nothing said is not "nothing behind"
+}
 
 // Slots that are still served by the old side: on the others the new master owns the data and must
 // never be told to follow.
@@ -161,9 +176,8 @@ Result<SlotSet> settled_pika_slots(MoveContext& context, const SlotSet& slots) {
                                  " and PKCLUSTER DELSLOTS ", slot,
                                  " there, abort and begin anew; it is copied again"));
     }
-    const PikaSlotRow& ours = from->at(slot);
-    const bool close = theirs.file == ours.file && ours.offset - theirs.offset <= kSettledLagBytes;
-    if (theirs.link_up() && close) settled.add(slot);
+    const PikaSlot& ours = from->at(slot);
+    if (link_up(theirs) && binlog_lag(ours.at, theirs.at) <= kSettledLagBytes) settled.add(slot);
   }
   return settled;
 }
@@ -185,20 +199,6 @@ Result<SlotSet> settled_redis_slots(MoveContext& context, const SlotSet& slots) 
   const int64_t lag = info_number(from->info, "master_repl_offset", 0) -
                       info_number(to->info, "slave_repl_offset", 0);
   return to->link_up && lag <= kSettledLagBytes ? slots : SlotSet();
-}
-
-// Bytes of binlog, the worst of all databases; a file further on counts as far behind.
-int64_t pika_lag(const ServerFacts& from, const ServerFacts& to) {
-  int64_t worst = -1;
-  for (const auto& [name, value] : from.info) {
-    const auto ours = pika_binlog(name, value);
-    if (!ours) continue;
-    const auto found = to.info.find(name);
-    const auto theirs = found == to.info.end() ? std::nullopt : pika_binlog(name, found->second);
-    if (!theirs || theirs->first != ours->first) return INT64_MAX;
-    worst = std::max({worst, ours->second - theirs->second, int64_t{0}});
-  }
-  return worst < 0 ? INT64_MAX : worst;  // nothing said is not "nothing behind"
 }
 
 // What the new node says about its copy from the old master: bytes so far and how fast.

@@ -43,12 +43,12 @@ Result<std::string> pika_link_fault(Peer& follower, const SlotSet& slots, const 
   if (!rows) return rows.status();
   std::string text;
   for (const auto& [slot, row] : *rows) {
-    if (follows(row, leader) && row.link_up()) continue;
-    text = cat(
-        "slot ", slot, " on ", follower.label(), " is ",
-        row.is_slave ? cat("slave of ", row.master.text(), ", ", row.state) : std::string("master"),
-        ", so it cannot be compared; it must follow ", leader.text(),
-        " (PKCLUSTER SLOTSSLAVEOF, without force)");
+    if (follows(row, leader) && link_up(row)) continue;
+    text = cat("slot ", slot, " on ", follower.label(), " is ",
+               row.is_master ? std::string("master")
+                             : cat("slave of ", row.master.text(), ", ", row.state),
+               ", so it cannot be compared; it must follow ", leader.text(),
+               " (PKCLUSTER SLOTSSLAVEOF, without force)");
   }
   return text;
 }

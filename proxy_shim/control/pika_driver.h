@@ -20,11 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "common/pika/pika_status.h"
 #include "proxy_shim/control/backend_driver.h"
 #include "proxy_shim/control/pika_faults.h"
 #include "proxy_shim/control/pika_fence.h"
 #include "proxy_shim/control/pika_keys.h"
-#include "proxy_shim/control/pika_status.h"
 #include "proxy_shim/control/resp_client.h"
 
 namespace sf {

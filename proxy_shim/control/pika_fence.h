@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy_shim/control/pika_status.h"
+#include "common/pika/pika_status.h"
 
 namespace sf {
 

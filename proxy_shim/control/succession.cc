@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "proxy_shim/control/pika_status.h"
+#include "common/pika/pika_status.h"
 #include "proxy_shim/control/resp_client.h"
 
 namespace sf {

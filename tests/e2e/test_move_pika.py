@@ -123,11 +123,11 @@ def test_I1_I10_I11_sharding_from_prepare_to_cleanup_under_writes_and_kills(env)
     assert " 0 differ" in run.out
     assert {move.group_of(slot) for slot in (978, 1023)} == {4} and move.group_of(977) == 3
     assert slot_info(cluster.g4_slave, slots).count("kConnected") == 46
-    killed_when(move, "some old slots are gone", lambda: slot_info(g3, slots).count("Role:") < 46, "--yes", command="cleanup")
+    killed_when(move, "some old slots are gone", lambda: slot_info(g3, slots).count("(db0:") < 46, "--yes", command="cleanup")
     cleaned = move("cleanup", "--yes", timeout=90)
     assert cleaned.code == 0, cleaned
     for server in (g3, cluster.g3_slave):
-        assert not slot_info(server, slots).strip() and slot_info(server, stay).count("Role:") == 177
+        assert not slot_info(server, slots).strip() and slot_info(server, stay).count("(db0:") == 177
     assert slot_info(cluster.g3_slave, stay).count("kConnected") == 177
     assert slot_info(g4, slots).count("Master") == 46 and slot_info(cluster.g4_slave, slots).count("kConnected") == 46
     counts = moving.writes, staying.writes

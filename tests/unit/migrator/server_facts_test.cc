@@ -29,7 +29,7 @@ const std::string kPika355 =
     "db0:binlog_offset=0 1323,safety_purge=none\r\nslave_repl_offset:1323\r\n";
 const std::string kPika40 =
     "# Server\r\npika_version:4.0.0\r\n\r\n# Replication(MASTER)\r\nrole:master\r\n"
-    "db0:binlog_offset=0 5,safety_purge=none\r\n";
+    "connected_slaves:0\r\ndb0:binlog_offset=0 5,safety_purge=none\r\n";
 const std::string kRedis =
     "# Server\r\nredis_version:7.0.15\r\nrun_id:ab\r\n\r\n# Replication\r\nrole:slave\r\n"
     "master_host:10.0.0.1\r\nmaster_port:6379\r\nmaster_link_status:up\r\n"
@@ -95,7 +95,7 @@ TEST_CASE(
     REQUIRE(classic);
     CHECK(classic->kind == ServerKind::kPika);
     CHECK(classic->version == version);
-    CHECK(classic->info.contains("binlog:db0"));
+    CHECK(classic->binlog.contains("db0"));
   }
   CHECK_FALSE(facts_of("role:master\r\n"));
 }
@@ -105,17 +105,21 @@ TEST_CASE(
   const auto at = [](const std::string& text) {
     const auto facts = facts_of(text);
     REQUIRE(facts);
-    return pika_binlog("binlog:db0", facts->info.at("binlog:db0"));
+    return facts->binlog.at("db0");
   };
-  CHECK(at(kPika32) == std::pair<int64_t, int64_t>(0, 284));
-  CHECK(at(kPika353) == std::pair<int64_t, int64_t>(2, 1323));
+  CHECK(at(kPika32) == BinlogOffset{0, 284});
+  CHECK(at(kPika353) == BinlogOffset{2, 1323});
   std::string replica = kPika353;
   replica.replace(replica.find("db0:"), 0, "repl_connect_status:\r\ndb0:connected\r\n");
-  CHECK(at(replica) == std::pair<int64_t, int64_t>(2, 1323));
-  CHECK_FALSE(pika_binlog("db0", "binlog_offset=2 1323,x"));
-  CHECK_FALSE(pika_binlog("binlog:db0", "binlog_offset=2,x"));
+  CHECK(at(replica) == BinlogOffset{2, 1323});
+  // A link that is said to be up while a database says otherwise is not (R26).
+  CHECK(facts_of(replica)->link_up);
+  replica.replace(replica.find("connected\r"), 9, "syncing_full");
+  CHECK_FALSE(facts_of(replica)->link_up);
+  replica.replace(replica.find("binlog_offset=2 1323"), 20, "binlog_offset=2");
+  CHECK_FALSE(facts_of(replica));
   std::string chained = kPika353;
-  chained.replace(chained.find("role:slave"), 10, "role:master&&slave");
+  chained.replace(chained.find("role:slave"), 10, "role:master&&slave\r\nconnected_slaves:0");
   chained.replace(chained.find("master_host:127.0.0.1"), 21, "master_host:10.1.2.3");
   const auto facts = facts_of(chained);
   REQUIRE(facts);

@@ -1,6 +1,6 @@
 // Every text recorded from real Pika servers (tests/golden/pika), and broken ones. The .expect
 // files were written by another parser than the one under test.
-#include "proxy_shim/control/pika_status.h"
+#include "common/pika/pika_status.h"
 
 #include <doctest/doctest.h>
 
@@ -226,6 +226,10 @@ TEST_CASE("R01 R02 PKCLUSTER INFO SLOT: what is missing or strange is named") {
     CHECK_FALSE(got.is_ok());
   }
   CHECK_FALSE(parse_pika_slots(slave + slave).is_ok());
+  CHECK(parse_pika_slots(slave)->at(0).state == "kConnected");
+  CHECK_FALSE(parse_pika_slots(with(slave, "Slave", "Master")).is_ok());  // and a master of its own
+  CHECK_FALSE(parse_pika_slots("  Role: Master\r\n").is_ok());
+  CHECK(parse_pika_slots("\r\n")->empty());
   // A slot that has a replica and follows is a slave: it cannot be written to.
   const std::string both = with(slave, "  Role: Slave\r\n",
                                 "  Role: Master\r\n  connected_slaves: 1\r\n  slave[0]: "

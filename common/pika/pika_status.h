@@ -65,7 +65,8 @@ struct PikaSlot {
   int slot = 0;
   BinlogOffset at;
   bool is_master = false;
-  HostPort master;  // of a replica
+  HostPort master;    // of a replica
+  std::string state;  // likewise, as said: "kConnected", "kWaitDBSync", "kError", ...
   PikaLink link = PikaLink::kNone;
   bool settled = true;
   struct Replica {

@@ -1,4 +1,4 @@
-#include "proxy_shim/control/pika_status.h"
+#include "common/pika/pika_status.h"
 
 #include <algorithm>
 
@@ -228,6 +228,7 @@ Status slot_line(std::string_view name, std::string_view value, PikaSlot* slot, 
     slot->master = *address;
   } else if (name == "slave status") {
     if (!is_slot_state(value)) return bad_field("slave status", value);
+    slot->state = std::string(value);
     slot->link = slot_link(value);
     slot->settled = !is_between(value);
     lines->state_said = true;
@@ -260,7 +261,9 @@ Status check_slot(const PikaSlot& slot, const SlotLines& lines) {
     return bad_field("connected_slaves",
                      cat(lines.replicas_said, " with ", slot.replicas.size(), " slaves listed"));
   }
-  if (slot.is_master) return Status::ok();
+  if (slot.is_master) {
+    return slot.master.port == 0 ? Status::ok() : bad_field("master", slot.master.text());
+  }
   if (slot.master.port == 0) return missing_field("master");
   return lines.state_said ? Status::ok() : missing_field("slave status");
 }

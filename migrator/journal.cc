@@ -1,8 +1,5 @@
 #include "migrator/journal.h"
 
-#include <rocksdb/db.h>
-#include <rocksdb/options.h>
-
 #include <nlohmann/json.hpp>
 
 #include "common/base/coding.h"
@@ -23,27 +20,19 @@ std::string key_of(uint64_t seq) {
   return key;
 }
 
-Status db_error(const rocksdb::Status& status, const std::string& what) {
-  const std::string text = cat("journal ", what, ": ", status.ToString());
-  if (status.IsNoSpace()) return Status::no_space(text + "; free some disk space and run again");
-  if (status.IsCorruption()) {
+// With the way out.
+Status explained(const Status& status) {
+  const Status out = status.with_context("journal");
+  if (out.code() == Code::kNoSpace || out.code() == Code::kUnavailable) {
+    return {out.code(), out.text() + "; free some disk space and run again"};
+  }
+  if (out.code() == Code::kCorrupt) {
     return Status::corrupt(
-        text +
+        out.text() +
         "; the move's memory is damaged: read the state from slotferry status and "
         "begin with another --dir folder");
   }
-  return Status::io(text);
-}
-
-rocksdb::Options options() {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.write_buffer_size = 1 << 20;
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  options.paranoid_checks = true;
-  options.max_background_jobs = 1;
-  options.keep_log_file_num = 2;
-  return options;
+  return out;
 }
 
 std::string path_of(const std::string& state_dir) {
@@ -66,17 +55,16 @@ std::string_view journal_kind_text(Kind kind) {
   return "fact";
 }
 
-Journal::Journal(std::unique_ptr<rocksdb::DB> db, const Clock& clock, bool read_only)
+Journal::Journal(std::unique_ptr<RecordDb> db, const Clock& clock, bool read_only)
     : db_(std::move(db)), clock_(clock), read_only_(read_only) {}
 Journal::~Journal() = default;
 
 Result<std::unique_ptr<Journal>> Journal::open(const std::string& state_dir, const Clock& clock) {
   const Status made = make_dirs(state_dir);
   if (!made) return made;
-  rocksdb::DB* raw = nullptr;
-  const auto opened = rocksdb::DB::Open(options(), path_of(state_dir), &raw);
-  if (!opened.ok()) return db_error(opened, path_of(state_dir));
-  std::unique_ptr<Journal> journal(new Journal(std::unique_ptr<rocksdb::DB>(raw), clock, false));
+  auto db = RecordDb::open(path_of(state_dir), RecordDb::Mode::kCreate);
+  if (!db) return explained(db.status());
+  std::unique_ptr<Journal> journal(new Journal(std::move(*db), clock, false));
   const Status loaded = journal->load();
   if (!loaded) return loaded;
   return journal;
@@ -84,42 +72,43 @@ Result<std::unique_ptr<Journal>> Journal::open(const std::string& state_dir, con
 
 Result<std::unique_ptr<Journal>> Journal::open_read_only(const std::string& state_dir,
                                                          const Clock& clock) {
-  rocksdb::Options read_options = options();
-  read_options.create_if_missing = false;
-  rocksdb::DB* raw = nullptr;
-  const auto opened = rocksdb::DB::OpenForReadOnly(read_options, path_of(state_dir), &raw);
-  if (!opened.ok()) {
-    return Status::not_found(cat("no move was begun with the state folder ", state_dir));
-  }
-  std::unique_ptr<Journal> journal(new Journal(std::unique_ptr<rocksdb::DB>(raw), clock, true));
+  auto db = RecordDb::open(path_of(state_dir), RecordDb::Mode::kReadOnly);
+  if (!db) return Status::not_found(cat("no move was begun with the state folder ", state_dir));
+  std::unique_ptr<Journal> journal(new Journal(std::move(*db), clock, true));
   const Status loaded = journal->load();
   if (!loaded) return loaded;
   return journal;
 }
 
 Status Journal::load() {
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
-  for (it->SeekToFirst(); it->Valid(); it->Next()) {
-    const Json json = Json::parse(it->value().ToStringView(), nullptr, false);
-    JournalEntry entry;
-    entry.seq = entries_.size() + 1;
-    if (!json.is_object() || it->key().ToString() != key_of(entry.seq)) {
-      return Status::corrupt(cat("journal entry ", entry.seq,
-                                 " is missing or damaged; read the state from ",
-                                 "slotferry status and begin with another --dir folder"));
-    }
-    const std::string kind = json.value("kind", "");
-    entry.time_ms = json.value("time_ms", int64_t{0});
-    entry.kind = kind == "intent"   ? Kind::kIntent
-                 : kind == "done"   ? Kind::kDone
-                 : kind == "failed" ? Kind::kFailed
-                                    : Kind::kFact;
-    entry.step = json.value("step", "");
-    entry.text = json.value("text", "");
-    fold(entry);
-    entries_.push_back(std::move(entry));
+  Status bad;
+  const Status read = db_->scan("", [&](std::string_view key, std::string_view value) {
+    bad = load_entry(key, value);
+    return bad.is_ok();
+  });
+  return read ? bad : explained(read);
+}
+
+Status Journal::load_entry(std::string_view key, std::string_view value) {
+  const Json json = Json::parse(value, nullptr, false);
+  JournalEntry entry;
+  entry.seq = entries_.size() + 1;
+  if (!json.is_object() || key != key_of(entry.seq)) {
+    return Status::corrupt(cat("journal entry ", entry.seq,
+                               " is missing or damaged; read the state from ",
+                               "slotferry status and begin with another --dir folder"));
   }
-  return it->status().ok() ? Status::ok() : db_error(it->status(), "cannot be read");
+  const std::string kind = json.value("kind", "");
+  entry.time_ms = json.value("time_ms", int64_t{0});
+  entry.kind = kind == "intent"   ? Kind::kIntent
+               : kind == "done"   ? Kind::kDone
+               : kind == "failed" ? Kind::kFailed
+                                  : Kind::kFact;
+  entry.step = json.value("step", "");
+  entry.text = json.value("text", "");
+  fold(entry);
+  entries_.push_back(std::move(entry));
+  return Status::ok();
 }
 
 void Journal::fold(const JournalEntry& entry) {
@@ -141,11 +130,10 @@ Status Journal::append(Kind kind, std::string_view step, std::string_view text) 
                   {"kind", std::string(journal_kind_text(kind))},
                   {"step", entry.step},
                   {"text", entry.text}};
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  const auto status = db_->Put(synced, key_of(entry.seq),
-                               json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (!status.ok()) return db_error(status, "cannot be written");
+  RecordBatch batch;
+  batch.put(key_of(entry.seq), json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const Status status = db_->write(batch, true);
+  if (!status) return explained(status);
   fold(entry);
   entries_.push_back(std::move(entry));
   return Status::ok();

@@ -1,7 +1,8 @@
 // The journal of a move: an append-only list of what was intended and what came of it, each entry
 // synced to disk before append() returns (I10, I12). Also the migrator's whole memory: finished
-// steps and named facts are a fold over it. Kept in RocksDB under <state>/journal; one program at a
-// time writes (StateFolder sees to it), others may read. Owned by the main thread.
+// steps and named facts are a fold over it. Kept under <state>/journal (common/records); one
+// program at a time writes (StateFolder sees to it), others may read. After an append that failed
+// every other is refused: the next run reads what is there. Owned by the main thread.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-
-namespace rocksdb {
-class DB;
-}
+#include "common/records/record_db.h"
 
 namespace sf {
 
@@ -61,12 +59,13 @@ class Journal {
   const std::vector<JournalEntry>& entries() const { return entries_; }
 
  private:
-  Journal(std::unique_ptr<rocksdb::DB> db, const Clock& clock, bool read_only);
+  Journal(std::unique_ptr<RecordDb> db, const Clock& clock, bool read_only);
   Status load();
+  Status load_entry(std::string_view key, std::string_view value);
   Status append(JournalEntry::Kind kind, std::string_view step, std::string_view text);
   void fold(const JournalEntry& entry);
 
-  std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<RecordDb> db_;
   const Clock& clock_;
   const bool read_only_;
   std::vector<JournalEntry> entries_;

@@ -242,7 +242,7 @@ Status Shim::check_successor(PairSide side, const PlanSide& was, const PlanSide&
 }
 
 Status Shim::adopt(const MovePlan& plan) {
-  const StateStore::Masters before = store_->masters();
+  const PairMasters before = store_->masters();
   SlotSet owned[2] = {plan.stay, SlotSet()};
   for (const auto& [slot, record] : store_->records()) {
     owned[record.phase != SlotPhase::kOld].add(slot);

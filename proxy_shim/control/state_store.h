@@ -1,17 +1,7 @@
 // What the shim must remember: which plan it serves, who owns each slot, the highest epoch used,
-// the run lock, and the audit log (I3, I10, I12). RocksDB, opened so that damage is an error and
-// never an older state. Thread-safe.
-//
-// Keys (values are JSON objects):
-//   m                    {"format":1,"plan":..,"slots":..,"stay":..,"old":..,"new":..}
-//   e                    {"epoch":n}                 highest epoch ever handed out
-//   l                    {"owner":..,"epoch":n}      run lock
-//   n<name>              {"value":..}                driver notes
-//   h                    HealRecord
-//   k<slot, db, key>     a key of the heal list; no value
-//   s<slot, 2 big>       SlotRecord
-//   a<number, 8 big>     audit entry; the same lines stand in <dir>/audit.jsonl for people and
-//   programs
+// the run lock, and the audit log (I3, I10, I12). Damage is an error and never an older state
+// (common/records). Where the disk was full, everything is read again from it as soon as it has
+// room: no restart is needed, except for slots whose owner record it was (DOUBT). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,45 +15,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/records/record_db.h"
 #include "common/slots/move_plan.h"
+#include "proxy_shim/control/audit_file.h"
 #include "proxy_shim/control/backend_driver.h"
-#include "proxy_shim/control/cutover_machine.h"
-
-namespace rocksdb {
-class DB;
-class WriteBatch;
-}  // namespace rocksdb
+#include "proxy_shim/control/state_records.h"
 
 namespace sf {
-
-struct SlotRecord {
-  SlotPhase phase = SlotPhase::kOld;  // kOld, kNew or kFinal: who owns the slot
-  uint64_t epoch = 0;                 // of the last switch; 0: there was none
-  uint64_t attempt = 0;               // epoch of the last attempt whose intent was recorded
-  bool back = false;                  // that attempt goes from the new side to the old one
-  ReplPosition proof;                 // end of the side that was left, at the switch
-  ReplPosition promoted;              // own position there of the side that owns it since
-  std::string owner;                  // its address; "" if not kept then
-  bool marked = false;                // the marker stands on the new side
-  bool linked = false;                // the side that was left follows the owner
-};
-
-struct RunLock {
-  std::string owner;  // "" if free
-  uint64_t epoch = 0;
-};
-
-// What is known of the heal list besides its keys (heal_list.h).
-struct HealRecord {
-  bool clean = false;   // the shim that kept it has stopped and written all of it
-  bool passed = false;  // everything older than it was compared
-  std::string pair;     // the two processes it is about
-};
-struct ListedKey {
-  int slot = 0;
-  HealKey at;
-  auto operator<=>(const ListedKey&) const = default;
-};
 
 class StateStore : public DriverNotes {
  public:
@@ -74,7 +32,6 @@ class StateStore : public DriverNotes {
   static Result<std::unique_ptr<StateStore>> open(const std::string& dir, const MovePlan& plan,
                                                   bool init, const Clock* clock,
                                                   bool adopt = false);
-  ~StateStore() override;
 
   std::map<int, SlotRecord> records() const;  // of every slot of the plan that moves
   SlotRecord record(int slot) const;
@@ -99,11 +56,7 @@ class StateStore : public DriverNotes {
   // sentence, where the record does not allow it: another plan, slots taken away, slots added to a
   // unit that was switched already. Slots that are new belong to the old side.
   Status adopt_plan(const MovePlan& plan);
-  // Both masters by the record: those of the plan that was last started with or adopted.
-  struct Masters {
-    std::string old_side, new_side;  // host:port
-  };
-  Masters masters() const;
+  PairMasters masters() const;
 
   RunLock run_lock() const;
   Result<RunLock> take_lock(const std::string& owner, bool force);  // synced
@@ -131,36 +84,35 @@ class StateStore : public DriverNotes {
 
  private:
   StateStore(std::string dir, const Clock* clock);
-  Status open_db(bool create);
+  // All with mutex_ held.
   Status first_start(const MovePlan& plan);
   Status load(const MovePlan& plan, bool adopt);
   Status load_records();
+  Result<nlohmann::json> plan_record() const;
   Status check_plan(const MovePlan& plan, const nlohmann::json& stored, bool adopt) const;
-  // With mutex_ held.
   Status check_successor(const MovePlan& plan) const;
-  Status adopt_locked(const MovePlan& plan);
-  Status open_audit_file();
-  // All with mutex_ held.
+  Status explained(const Status& status) const;
+  Status damaged(const std::string& what) const;
+  // To be asked before anything is changed, or computed from what is remembered.
+  Status usable();
   uint64_t reserve_locked();
-  std::string add_entry(rocksdb::WriteBatch& batch, const nlohmann::json& entry);
-  Status write(rocksdb::WriteBatch& batch, bool sync, const std::string& audit_line);
-  Status put_records(const std::map<int, SlotRecord>& changed, rocksdb::WriteBatch& batch,
-                     bool sync, const std::string& audit_line);
+  std::string add_entry(RecordBatch& batch, const nlohmann::json& entry);
+  Status write(const RecordBatch& batch, bool sync, const std::string& audit_line);
+  Status put_records(const std::map<int, SlotRecord>& changed, RecordBatch& batch, bool sync,
+                     const std::string& audit_line);
+  // The records of `slots` as they are, for put_records() to write with a change.
+  std::map<int, SlotRecord> records_of(const SlotSet& slots) const;
 
   const std::string dir_;
   const Clock* const clock_;
   mutable std::mutex mutex_;  // everything below
-  std::unique_ptr<rocksdb::DB> db_;
-  std::map<int, SlotRecord> records_;
-  std::map<std::string, std::string> notes_;
-  uint64_t epoch_ = 0;     // durable
-  uint64_t reserved_ = 0;  // handed out
-  RunLock lock_;
-  Masters masters_;
-  uint64_t next_entry_ = 1;
+  std::unique_ptr<RecordDb> db_;
+  bool stale_ = false;  // a write failed: what it left on the disk is not known
+  StateRecords now_;
+  uint64_t reserved_ = 0;                  // the highest epoch handed out
   std::optional<HealRecord> heal_record_;  // constant after open()
   std::function<void(uint64_t, const std::string&)> on_entry_;
-  int audit_fd_ = -1;
+  std::unique_ptr<AuditFile> audit_file_;
 };
 
 }  // namespace sf

@@ -47,11 +47,11 @@ def link_up(proc):
 class Shim:
     """slotferry-shim of one plan. `slots` move from `old` to `new`."""
 
-    def __init__(self, env, old, new, slots, kind, stay="", name="shim", plan_id="p1", max_pause_ms=500, extra=()):
+    def __init__(self, env, old, new, slots, kind, stay="", name="shim", plan_id="p1", max_pause_ms=500, extra=(), folder=None):
         self.env, self.old, self.new, self.slots, self.name = env, old, new, slots, name
         self.port, self.admin_port = free_port(), free_port()
         self.plan_path = env.path(name + ".plan.json")
-        self.dir = env.path(name)
+        self.dir = folder or env.path(name)
         self.plan = {
             "plan": plan_id, "dashboard": "127.0.0.1:%d" % free_port(), "product": "demo", "product_auth": "", "slots": slots,
             "source_group": 3, "target_group": 4, "shim_group": 9, "stay": stay,

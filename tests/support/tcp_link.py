@@ -12,23 +12,33 @@ TO_MASTER, TO_REPLICA = "to master", "to replica"
 
 def take_message(data):
     """(bytes used, words) of the first whole message of `data`; (0, None) if it is not whole. A line is a message of one word."""
-    if data[:1] != b"*":
-        end = data.find(b"\r\n")
-        return (0, None) if end < 0 else (end + 2, [bytes(data[:end])])
-    at = data.find(b"\r\n")
-    if at < 0:
-        return 0, None
-    words, left, at = [], int(data[1:at]), at + 2
-    while left:
-        end = data.find(b"\r\n", at, at + 32)
-        if end < 0:
-            return 0, None
-        size = int(data[at + 1:end])
-        if len(data) < end + 2 + size + 2:
-            return 0, None
-        words.append(bytes(data[end + 2:end + 2 + size]))
-        at, left = end + 2 + size + 2, left - 1
-    return at, words
+    words = []
+    used = _take(data, 0, words)
+    return (used, words or [b""]) if used else (0, None)
+
+
+def _take(data, at, words):
+    end = data.find(b"\r\n", at)
+    if end < 0:
+        return 0
+    kind, next_at = data[at:at + 1], end + 2
+    if kind not in (b"*", b"$"):
+        words.append(bytes(data[at:end]))
+        return next_at
+    count = int(data[at + 1:end])
+    if kind == b"*":
+        for _ in range(count):
+            next_at = _take(data, next_at, words)
+            if not next_at:
+                return 0
+        return next_at
+    if count < 0:
+        words.append(b"")
+        return next_at
+    if len(data) < next_at + count + 2:
+        return 0
+    words.append(bytes(data[next_at:next_at + count]))
+    return next_at + count + 2
 
 
 class Dropped:

@@ -4,7 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/base/strings.h"
+#include "tests/support/file_size_limit.h"
+#include "tests/support/log_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace sf {
@@ -35,6 +39,29 @@ TEST_CASE("journal: I10 I12 what was appended is there after the process is gone
   CHECK((*journal)->fact("lock-name") == "run-1");
   CHECK((*journal)->entries().back().text == "slots-assign");
   CHECK((*journal)->entries().back().kind == JournalEntry::Kind::kIntent);
+}
+
+TEST_CASE(
+    "journal: I10 after an append that failed all are refused, and the next run reads the rest") {
+  const TempDir dir;
+  const ManualClock clock;
+  {
+    auto journal = Journal::open(dir.sub("state"), clock);
+    REQUIRE((*journal)->done("preflight", "fine").is_ok());
+    const std::string log = newest_log(dir.sub("state") + "/journal");
+    {
+      const FileSizeLimit limit(std::filesystem::file_size(log) + 50);
+      CHECK_FALSE((*journal)->intent("attach.assign", std::string(500, 'x')).is_ok());
+    }
+    const Status next = (*journal)->failed("attach.assign", "the disk is full");
+    CHECK(next.text().find("free some disk space and run again") != std::string::npos);
+    CHECK((*journal)->entries().size() == 1);
+  }
+  auto journal = Journal::open(dir.sub("state"), clock);
+  REQUIRE(journal.is_ok());
+  CHECK((*journal)->entries().size() == 1);
+  CHECK((*journal)->is_done("preflight"));
+  CHECK((*journal)->intent("attach.assign", "again").is_ok());
 }
 
 TEST_CASE("journal: times, facts replaced, and beginning anew") {

@@ -1,13 +1,14 @@
 #include "proxy_shim/control/state_store.h"
 
 #include <doctest/doctest.h>
-#include <rocksdb/db.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/base/file.h"
+#include "common/records/record_db.h"
+#include "tests/support/file_size_limit.h"
+#include "tests/support/log_files.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/proxy_shim/control/fakes.h"
 
@@ -20,16 +21,6 @@ std::vector<nlohmann::json> audit_of(const std::string& dir) {
   std::vector<nlohmann::json> out;
   std::ifstream file(dir + "/audit.jsonl");
   for (std::string line; std::getline(file, line);) out.push_back(nlohmann::json::parse(line));
-  return out;
-}
-
-std::string newest_log(const std::string& dir) {
-  std::string out;
-  for (const auto& entry : fs::directory_iterator(dir + "/state")) {
-    if (entry.path().extension() == ".log" && fs::file_size(entry.path()) > 0) {
-      out = std::max(out, entry.path().string());
-    }
-  }
   return out;
 }
 
@@ -93,13 +84,13 @@ TEST_CASE("records of a shim that could not go back are read") {
   const MovePlan plan = test_plan();
   (void)StateStore::open(dir.path(), plan, true, &clock);
   {
-    rocksdb::DB* db = nullptr;
-    REQUIRE(rocksdb::DB::Open({}, dir.path() + "/state", &db).ok());
-    const std::unique_ptr<rocksdb::DB> owned(db);
-    const std::string record =
-        R"({"attempt":4,"epoch":4,"linked":true,"marked":true,"phase":"NEW",)"
-        R"("promoted":{"history":"n","seq":5},"proof":{"history":"h","seq":77}})";
-    REQUIRE(db->Put({}, std::string("s\x03\x89", 3), record).ok());
+    auto db = RecordDb::open(dir.path() + "/state", RecordDb::Mode::kExisting);
+    REQUIRE(db.is_ok());
+    RecordBatch batch;
+    batch.put(std::string("s\x03\x89", 3),
+              R"({"attempt":4,"epoch":4,"linked":true,"marked":true,"phase":"NEW",)"
+              R"("promoted":{"history":"n","seq":5},"proof":{"history":"h","seq":77}})");
+    REQUIRE((*db)->write(batch, true).is_ok());
   }
   auto store = StateStore::open(dir.path(), plan, false, &clock);
   REQUIRE(store.is_ok());
@@ -151,6 +142,74 @@ TEST_CASE("I12: the audit file repeats the store's entries, and is completed aft
     (*store)->audit({{"what", "four"}});
   }
   lines = audit_of(dir.path());
+  REQUIRE(lines.size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(lines[i]["n"] == i + 1);
+}
+
+TEST_CASE(
+    "I10 I12: after a write that failed half way the store goes on, from what is on the disk") {
+  TempDir dir;
+  SystemClock clock;
+  const MovePlan plan = test_plan();
+  auto store = StateStore::open(dir.path(), plan, true, &clock);
+  REQUIRE(store.is_ok());
+  SlotRecord record;
+  record.phase = SlotPhase::kNew;
+  record.epoch = record.attempt = 1;
+  CHECK((*store)->record_intent(SlotSet::of(905), 1, {{"what", "begin"}}).is_ok());
+  CHECK((*store)->commit_owner(SlotSet::of(905), record, {{"what", "owner"}}).is_ok());
+  const uint64_t given = (*store)->reserve_epoch();
+  {
+    const FileSizeLimit limit(fs::file_size(newest_log(dir.path() + "/state")) + 100);
+    record.epoch = record.attempt = given;
+    CHECK_FALSE((*store)->commit_owner(SlotSet::of(906), record, {{"what", "lost"}}).is_ok());
+    CHECK_FALSE((*store)->audit_synced({{"what", "refused"}}).is_ok());
+    (*store)->audit({{"what", "forgotten"}});
+  }
+  CHECK((*store)->take_lock("me", false)->epoch == 1);
+  CHECK((*store)->record(905).phase == SlotPhase::kNew);
+  CHECK((*store)->record(906).phase == SlotPhase::kOld);
+  CHECK((*store)->reserve_epoch() > given);
+  CHECK((*store)->set_linked(SlotSet::of(905), true).is_ok());
+  const auto lines = audit_of(dir.path());
+  std::vector<std::string> whats;
+  for (const auto& line : lines) whats.push_back(line["what"]);
+  CHECK(whats == std::vector<std::string>{"begin", "owner",
+                                          "state opened anew after a failed write", "lock taken"});
+  for (size_t i = 1; i < lines.size(); ++i) CHECK(lines[i]["n"] > lines[i - 1]["n"]);
+  store->reset();
+  store = StateStore::open(dir.path(), plan, false, &clock);
+  REQUIRE(store.is_ok());
+  CHECK((*store)->record(905).linked);
+  CHECK((*store)->record(906).phase == SlotPhase::kOld);
+  CHECK((*store)->run_lock().owner == "me");
+}
+
+TEST_CASE("I12: lines that the file had no room for follow when it has") {
+  TempDir dir;
+  const std::string path = dir.path() + "/audit.jsonl";
+  std::vector<std::string> entries;
+  AuditFile file(path, [&](uint64_t last) {
+    std::string out;
+    for (size_t n = last; n < entries.size(); ++n) out += entries[n];
+    return out;
+  });
+  REQUIRE(file.open().is_ok());
+  const auto add = [&] {
+    const uint64_t n = entries.size() + 1;
+    entries.push_back(R"({"n":)" + std::to_string(n) + R"(,"what":"something that happened"})" +
+                      "\n");
+    file.append(n, entries.back());
+  };
+  add();
+  {
+    const FileSizeLimit limit(fs::file_size(path) + 10);
+    add();
+    add();
+    CHECK(fs::file_size(path) <= entries[0].size() + 10);
+  }
+  add();
+  const auto lines = audit_of(dir.path());
   REQUIRE(lines.size() == 4);
   for (size_t i = 0; i < 4; ++i) CHECK(lines[i]["n"] == i + 1);
 }
@@ -239,7 +298,7 @@ TEST_CASE("DESIGN 6.6: a damaged record is an error, not an older state") {
       record.phase = SlotPhase::kNew;
       CHECK((*store)->commit_owner(SlotSet::of(905), record, {{"what", "owner"}}).is_ok());
     }
-    const std::string log = newest_log(dir.path());
+    const std::string log = newest_log(dir.path() + "/state");
     REQUIRE(!log.empty());
     std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(static_cast<double>(fs::file_size(log)) * where));

@@ -52,7 +52,9 @@ PikaDriver::PikaDriver(const MovePlan& plan, DriverNotes* notes, const Clock* cl
       plan_(plan),
       notes_(notes),
       clock_(clock),
-      name_(name) {
+      name_(name),
+      processes_(notes, clock),
+      trust_(notes) {
   old_.wait_for_late_answers();
   new_.wait_for_late_answers();
 }

@@ -25,13 +25,16 @@
 #include "proxy_shim/control/pika_faults.h"
 #include "proxy_shim/control/pika_fence.h"
 #include "proxy_shim/control/pika_keys.h"
+#include "proxy_shim/control/pika_link_watch.h"
+#include "proxy_shim/control/pika_processes.h"
+#include "proxy_shim/control/pika_trust.h"
 #include "proxy_shim/control/resp_client.h"
 
 namespace sf {
 
 // What one server says about the unit, now.
 struct PikaSide {
-  std::string run_id;  // as PikaDriver::process_of()
+  std::string run_id;  // as PikaProcesses names it
   bool is_master = false;
   std::optional<std::string> id;  // ReplicationID, where the version has one
   HostPort master;                // of a replica, as said
@@ -101,10 +104,9 @@ class PikaDriver : public BackendDriver {
   virtual Status check_mode(RespClient& client, int64_t timeout_ms) = 0;
 
   Result<std::string> config_get(RespClient& client, const char* name, int64_t timeout_ms);
-  // Which process that is. A run id is kept over a restart or there is none, and in a container the
-  // process id is the same in every life and in every server; so its address and the second of its
-  // start, as noted when it was first seen, belong to it.
-  std::string process_of(const RespClient& client, const PikaServer& server);
+  std::string process_of(const RespClient& client, const PikaServer& server) {
+    return processes_.name(client.address(), server);
+  }
   // A server by another address than the plan's: Pika says its interface's, not the one dialled.
   bool is_server(const HostPort& said, RespClient& known, const std::string& run_id,
                  int64_t timeout_ms);
@@ -152,15 +154,15 @@ class PikaDriver : public BackendDriver {
   Status write_healed(const std::vector<Pair>& pairs, int64_t deadline_us);
   std::string heal_note(const SlotSet& slots) const;
   PikaAsked asked() const;
-  std::string copying_text(const SlotSet& slots, const PikaSide& to);
-  std::string stuck_text(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
+  std::string unit_name(const SlotSet& slots) const;
+  std::string copying_text(const SlotSet& slots) const;
+  std::string stuck_text(const SlotSet& slots) const;
   Status sweep(int64_t timeout_ms);  // fence keys of attempts that were taken back
   std::vector<std::vector<std::string>> fence_requests(const Binlogs& binlogs, bool remove) const;
   static bool all_values(const Reply& reply, const PikaFence& fence);
   Result<bool> all_readable(const Binlogs& binlogs, int64_t timeout_ms);
   Status note_end(const CutAttempt& attempt, const PikaSide& side);
   Status still_at(const PikaSide& side, const Binlogs& end, const char* whose) const;
-  std::string trust_note(const SlotSet& slots) const;
   std::string fence_note(const SlotSet& slots) const;
   std::string end_note(const SlotSet& slots) const;
 
@@ -169,28 +171,13 @@ class PikaDriver : public BackendDriver {
   const Clock* clock_;
   std::string name_;
   uint64_t file_size_ = 0;
-  struct Start {
-    std::string pid;
-    int64_t since_s = 0;  // as in the process's name
-    int64_t last_s = 0;   // as its newest uptime says
-  };
-  std::map<std::string, Start> starts_;          // by address
-  std::map<std::string, bool> known_addresses_;  // "<address> <run id>": the same server?
-  std::string tried_;                            // the pair of run ids `faults_` was found for
+  PikaProcesses processes_;
+  PikaTrust trust_;
+  PikaLinkWatch links_;
+  std::string tried_;  // the pair of run ids `faults_` was found for
   std::vector<PikaFault> faults_;
   int databases_ = 0;  // 0: not asked
   std::string pair_;   // of run ids, as last seen
-  struct Copies {
-    int ends = 0;  // seen on the new side since its link was up
-    Binlogs last;
-  };
-  std::map<std::string, Copies> copies_;  // by the unit's slots: each is copied by itself
-  struct Ups {
-    int count = 0;  // times its link came up while its end did not move
-    bool was_up = false;
-    Binlogs at;
-  };
-  std::map<std::string, Ups> ups_;  // likewise
   bool was_copying_ = false;
   std::string leaving_;      // run id of the new side while make_ready() has it leave
   int64_t forecast_us_ = 0;  // when the last good one was made; 0: none

@@ -15,12 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using Requests = std::vector<std::vector<std::string>>;
 
-constexpr const char* kTrustNote = "pika.trust";
 constexpr int64_t kForecastUs = 2'000'000;
-constexpr int kCopiesInVain = 4;
-constexpr int64_t kClocksApartS = 60;  // more between two looks: started anew
-constexpr int64_t kSameStartS = 6;     // uptimes asked for one after the other
-constexpr int kUpsInVain = 4;
 constexpr const char* kLoopback = "127.0.0.1";
 
 // Who may be connected to a Pika: this process, the dashboard's host and those of the plan's
@@ -100,45 +95,11 @@ Result<std::string> PikaDriver::config_get(RespClient& client, const char* name,
 
 bool PikaDriver::is_server(const HostPort& said, RespClient& known, const std::string& run_id,
                            int64_t timeout_ms) {
-  if (said == known.address()) return true;
-  if (said.port != known.address().port) return false;
-  const std::string name = cat(said.text(), " ", run_id);
-  const auto found = known_addresses_.find(name);
-  if (found != known_addresses_.end()) return found->second;
-  const std::string& password = &known == &old_ ? plan_.old_side.password : plan_.new_side.password;
-  RespClient other(said, password, name_);
-  Result<PikaServer> server = ask_server(other, timeout_ms);
-  if (!server) return false;  // not known: asked again the next time
-  const auto start = starts_.find(known.address().text());
-  if (start == starts_.end() || !server->uptime_s) return server->process == run_id;
-  const int64_t since_s = clock_->wall_ms() / 1000 - *server->uptime_s;
-  return known_addresses_[name] = server->process == start->second.pid &&
-                                  std::abs(since_s - start->second.last_s) <= kSameStartS;
-}
-
-std::string PikaDriver::process_of(const RespClient& client, const PikaServer& server) {
-  if (!server.uptime_s) return server.process;
-  const std::string address = client.address().text();
-  const std::string note = cat("pika.start.", address);
-  const int64_t now_s = clock_->wall_ms() / 1000 - *server.uptime_s;
-  Start& start = starts_[address];
-  if (start.pid.empty()) {
-    const std::optional<std::string> noted = notes_->note(note);
-    const Json said = noted ? Json::parse(*noted, nullptr, false) : Json();
-    if (said.is_object()) {
-      start = {said.value("pid", ""), said.value("since", int64_t{0}),
-               said.value("last", int64_t{0})};
-    }
-  }
-  const bool same = start.pid == server.process && std::abs(now_s - start.last_s) <= kClocksApartS;
-  if (!same) start = {server.process, now_s, 0};
-  // Clocks drift apart slowly; what is noted goes with them.
-  if (std::abs(now_s - start.last_s) > kSameStartS / 2) {
-    start.last_s = now_s;
-    const Json fresh = {{"pid", start.pid}, {"since", start.since_s}, {"last", start.last_s}};
-    (void)notes_->put_note(note, fresh.dump());
-  }
-  return cat(start.pid, " of ", address, " since ", start.since_s);
+  return processes_.same_server(known.address(), run_id, said, [&] {
+    const PlanSide& side = &known == &old_ ? plan_.old_side : plan_.new_side;
+    RespClient other(said, side.password, name_);
+    return ask_server(other, timeout_ms);
+  });
 }
 
 int64_t PikaDriver::lag_of(const PikaSide& from, const PikaSide& to) const {
@@ -160,9 +121,9 @@ uint64_t PikaDriver::bytes_of(const PikaSide& side) const {
   return sum;
 }
 
-// Of the whole server, or of a slot that was copied by itself.
-std::string PikaDriver::trust_note(const SlotSet& slots) const {
-  return plan_.unit == CutUnit::kPlan ? kTrustNote : cat(kTrustNote, ".", slots.text());
+// Trust and links are of the whole server, or of a slot that was copied by itself.
+std::string PikaDriver::unit_name(const SlotSet& slots) const {
+  return plan_.unit == CutUnit::kPlan ? "" : slots.text();
 }
 
 std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
@@ -176,49 +137,30 @@ std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, con
     }
     (void)notes_->drop_note(heal_note(slots));
   }
-  const std::string pair = Json{{"old", from.run_id}, {"new", to.run_id}}.dump();
-  const std::optional<std::string> noted = notes_->note(trust_note(slots));
-  if (to.link == PikaLink::kCopying) {
-    forget_rehearsal();
-    if (noted && *noted != pair) (void)notes_->drop_note(trust_note(slots));
-    return "";
-  }
-  if (!noted) {
-    const Status status = notes_->put_note(trust_note(slots), pair);
-    return status ? "" : status.text();
-  }
-  if (*noted == pair) return "";
+  const auto verdict = trust_.look(unit_name(slots), from.run_id, to.run_id, to.link);
+  if (!verdict) return verdict.status().text();
+  if (*verdict == PikaTrust::Verdict::kCopying) forget_rehearsal();
+  if (*verdict != PikaTrust::Verdict::kRestarted) return "";
   return cat("the old or the new master (", old_.address().text(), ", ", new_.address().text(),
              ") has restarted since their copy was made: Pika loses what it had queued when it is "
              "killed and does not say so; copy anew (SLAVEOF NO ONE, empty it, SLAVEOF)");
 }
 
-// A copy that ends elsewhere again and again without the link coming up is no copy that will end.
-std::string PikaDriver::copying_text(const SlotSet& slots, const PikaSide& to) {
-  Copies& copies = copies_[slots.text()];
-  if (copies.last != to.ends) ++copies.ends;
-  copies.last = to.ends;
-  was_copying_ = true;
-  std::string out = cat(new_.address().text(), " is copying");
-  if (copies.ends < kCopiesInVain) return out;
-  return out + cat(", for the ", copies.ends - 1,
+std::string PikaDriver::copying_text(const SlotSet& slots) const {
+  const std::string out = cat(new_.address().text(), " is copying");
+  const int in_vain = links_.copies_in_vain(unit_name(slots));
+  if (in_vain == 0) return out;
+  return out + cat(", for the ", in_vain,
                    "th time without following in between: an endless copy, "
                    "as Pika makes it after PURGELOGSTO took the active binlog file away. Restart ",
                    old_.address().text(), ", then copy anew");
 }
 
-// A replica that cannot apply a record asks for it again for ever: its link goes up and down, its
-// end stays, and its master says lag 0 all the time (4.0.1: the record of a PSETEX).
-std::string PikaDriver::stuck_text(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
-  const bool up = to.link == PikaLink::kUp && to.settled;
-  Ups& ups = ups_[slots.text()];
-  if (to.ends != ups.at || to.ends == from.ends) ups.count = 0;
-  if (up && !ups.was_up) ++ups.count;
-  ups.at = to.ends;
-  ups.was_up = up;
-  if (ups.count < kUpsInVain || to.ends == from.ends) return "";
+std::string PikaDriver::stuck_text(const SlotSet& slots) const {
+  const int in_vain = links_.ups_in_vain(unit_name(slots));
+  if (in_vain == 0) return "";
   std::string out = cat(new_.address().text(), " cannot apply the next record of the binlog: its ",
-                        "link came up ", ups.count, " times and its end does not move");
+                        "link came up ", in_vain, " times and its end does not move");
   if (traits().loses_timed) out += "; on Pika 4.0 that is what PSETEX leaves, SETEX does not";
   return out + cat(". Keep such writes away, restart ", new_.address().text(), ", BGSAVE on ",
                    old_.address().text(), ", then copy anew (SLAVEOF force)");
@@ -236,6 +178,9 @@ std::string PikaDriver::not_following(const SlotSet& slots, const PikaSide& from
                                       const PikaSide& to, int64_t timeout_ms) {
   const std::string& old_name = old_.address().text();
   const std::string new_name = new_.address().text();
+  was_copying_ = to.link == PikaLink::kCopying || !to.settled;
+  links_.look(unit_name(slots), to.link == PikaLink::kUp && to.settled, was_copying_, to.ends,
+              from.ends);
   if (!from.is_master) return cat(old_name, " is a replica");
   if (to.is_master) return cat(new_name, " follows nobody");
   if (!is_server(to.master, old_, from.run_id, timeout_ms)) {
@@ -243,7 +188,7 @@ std::string PikaDriver::not_following(const SlotSet& slots, const PikaSide& from
   }
   std::string why = distrust(slots, from, to);
   if (!why.empty()) return why;
-  if (to.link == PikaLink::kCopying || !to.settled) return copying_text(slots, to);
+  if (was_copying_) return copying_text(slots);
   if (to.link != PikaLink::kUp) return cat(new_name, " has no link to its master");
   if (from.id != to.id || (from.id && from.id->empty())) {
     return cat(new_name, " has ReplicationID '", to.id.value_or("none"), "', ", old_name, " has '",
@@ -273,10 +218,8 @@ SyncState PikaDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
     return out;
   }
   pair_ = cat(from->run_id, " ", to->run_id);
-  was_copying_ = to->link == PikaLink::kCopying || !to->settled;
-  if (to->link == PikaLink::kUp && to->settled) copies_.erase(slots.text());
-  const std::string stuck = stuck_text(slots, *from, *to);
   out.text = not_following(slots, *from, *to, timeout_ms);
+  const std::string stuck = stuck_text(slots);
   if (!stuck.empty()) out.text = stuck;
   out.following = out.text.empty();
   if (!out.following) return out;

@@ -15,9 +15,9 @@ sf_cut_mutant(pika_offsets_are_proof pika_driver.cc pika_driver_test
 sf_cut_mutant(pika_one_fence_key_a_worker pika_fence.cc pika_fence_test
   "constexpr size_t kEachWorker = 3;"
   "constexpr size_t kEachWorker = 1;")
-sf_cut_mutant(pika_restart_trusted pika_prepare.cc pika_driver_test
-  "if (*noted == pair) return \"\";"
-  "return \"\";")
+sf_cut_mutant(pika_restart_trusted pika_trust.cc pika_driver_test
+  "if (noted && *noted != pair) return Verdict::kRestarted;"
+  "if (noted && *noted != pair) return Verdict::kTrusted;")
 
 # I9: the forecast
 sf_cut_mutant(pika_no_forecast pika_prepare.cc pika_driver_test

@@ -365,7 +365,8 @@ SyncState RedisDriver::sync_state(const SlotSet& slots, int64_t timeout_ms) {
         cat(new_.address().text(),
             to.link == SlotReport::Link::kCopying ? " is copying" : " has no link to its master");
   } else if (to.at.history != from.at.history) {
-    out.text = cat(new_.address().text(), " follows another history than ", old_.address().text());
+    out.text = cat(new_.address().text(), " follows another history (", to.at.history, ") than ",
+                   old_.address().text());
   } else {
     out.following = true;
     // Asked one after the other: a replica may be ahead of what its master said before.

@@ -169,7 +169,8 @@ Succession compare_redis(Pair& pair) {
   if (!former->is_master) return gone(pair, "is a replica by now");
   const Result<RedisEnd> now = read_redis(pair.successor, pair.timeout_ms);
   if (!now) return unknown(pair, now.status().text());
-  if (former->offset < 0 || former->id.empty()) return unknown(pair, "it says no offset");
+  if (former->id.empty()) return unknown(pair, "a Redis before 4 has no replication ids");
+  if (former->offset < 0) return unknown(pair, "it says no offset");
   // Where the two part: the fork of a promoted one, or what a replica has.
   const bool follows = !now->is_master && now->id == former->id;
   const bool forked = now->is_master && now->id_before == former->id;

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.environ.get("SF_SOURCE_DIR", os.path.dirname(
     os.path.abspath(__file__))))), "tests", "support"))
 from failover_env import Failover  # noqa: E402
 from ferry_env import Env, connect, wait_until  # noqa: E402
+from old_redis_env import REAL  # noqa: E402
 from shim_env import keys_in  # noqa: E402
 
 KINDS = ["node", "redis", "pika"]
@@ -160,6 +161,24 @@ def test_a_former_master_that_is_gone_is_said_to_be(kind):
         world.gates["old"].kill()
         world.promote("old")
         assert "does not answer" in world.reload("old")
+
+
+@pytest.mark.skipif(REAL is not None, reason="a real one knows no relay")
+def test_before_replication_ids_a_planned_promote_takes_the_operators_word():
+    with Env() as env:
+        world = Failover(env, "old-redis")
+        writer = world.writer("w")
+        wait_until("writes", lambda: writer.writes > 30)
+        world.shim.ask("FREEZE", "OLD")
+        writer.stop()
+        world.replicated("old")
+        world.promote("old")
+        text = reload_refused(world)
+        assert "no replication ids" in text and "SHIM RELOAD LOSE" in text, text
+        assert world.refusal(writer.keys[0])
+        world.reload("old", "LOSE")
+        assert not world.refusal("other:1{%s}" % writer.keys[0]), world.shim.rows()[:1]
+        check_values(writer, world.old_slave.port)
 
 
 def test_a_frozen_side_starts_no_cutover_and_is_let_go(kind="node"):

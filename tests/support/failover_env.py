@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import PRODUCT, Dashboard  # noqa: E402
 from ferry_env import connect, free_port, program, wait_until  # noqa: E402
 from gate import Gate  # noqa: E402
+from old_redis_env import old_redis  # noqa: E402
 from shim_env import Shim, Writer, follow_node, keys_in  # noqa: E402
 
 SLOTS = "901-1023"
@@ -39,6 +40,12 @@ STOPS = {
         "PROMOTE, not promoted": ("new", ("REPLICAOF", "NO"), False),
         "PROMOTE, promoted": ("new", ("REPLICAOF", "NO"), True),
         "NEW, not marked": ("new", ("SET", "{__slotferry}:owner*"), False)},
+    "old-redis": {
+        "HOLD": ("old", ("SET", "held*"), True),
+        "BARRIER, end not told": ("old", ("CONFIG", "SET", "MIN-SLAVES-TO-WRITE"), False),
+        "PROMOTE, not promoted": ("new", ("SLAVEOF", "NO"), False),
+        "PROMOTE, promoted": ("new", ("SLAVEOF", "NO"), True),
+        "NEW, not marked": ("new", ("SET", "{__slotferry}:owner*"), False)},
     "pika": {
         "HOLD": ("old", ("SET", "held*"), True),
         "BARRIER, end not told": ("old", ("SET", "{*"), False),
@@ -58,15 +65,16 @@ STOPS = {
 
 
 class Failover:
-    """`kind`: node, redis, pika or pika-sharding. `cut`: the unit that is switched in the test."""
+    """`kind`: node, redis, old-redis (before 6.2), pika or pika-sharding. `cut`: the unit that is switched in the test."""
 
     def __init__(self, env, kind):
         self.env, self.kind = env, kind
         self.slots = FEW_SLOTS if kind == "pika-sharding" else SLOTS
         self.by_slot, self.is_pika = kind in ("node", "pika-sharding"), kind.startswith("pika")
         self.old, self.old_slave, self.new, self.new_slave = (self._server(n) for n in ("old", "old-slave", "new", "new-slave"))
+        self.is_redis = kind.endswith("redis")
         name = "slotferry-relay" if kind == "redis" else None
-        self.gates = {side: Gate(env, proc, name, getattr(proc, "announced", None))
+        self.gates = {side: Gate(env, proc, name, getattr(proc, "announced", None), introduces=kind == "old-redis")
                       for side, proc in (("old", self.old), ("new", self.new))}
         self._follow(self.old_slave, self.old.port)
         self._start_dashboard()
@@ -75,7 +83,8 @@ class Failover:
         for key in keys_in(*map(int, self.slots.split("-")), 40, "fill"):
             self.ask("old", "SET", key, key)
         self._attach()
-        self.shim = Shim(env, self.gates["old"].address, self.gates["new"].address, self.slots, kind, max_pause_ms=BOUND_MS)
+        self.shim = Shim(env, self.gates["old"].address, self.gates["new"].address, self.slots, self.plan_kind(),
+                         max_pause_ms=BOUND_MS)
         self.shim.write_plan(dashboard=self.dashboard_address, product=PRODUCT, unit="slot" if self.by_slot else "plan",
                              accept=["streams"] if kind == "pika" else [],
                              **{side: self.side(side, self.gates[side].address) for side in ("old", "new")})
@@ -84,11 +93,16 @@ class Failover:
 
     # ---- servers
 
+    def plan_kind(self):
+        return "redis" if self.is_redis else self.kind
+
     def _server(self, name):
         if self.kind == "node":
             return self.env.node(name)
         if self.kind == "redis":
             return self.env.redis(name)
+        if self.kind == "old-redis":
+            return old_redis(self.env, name)
         port, announced = free_port(), free_port()
         called = ["--announced-port", str(announced)] if name in ("old", "new") else []
         if self.kind == "pika-sharding":
@@ -142,8 +156,10 @@ class Failover:
         master, slave = self.masters["old"], self.masters["new"]
         if self.kind == "node":
             follow_node(master.port, slave.port, SLOTS, *(["FORCE"] if replaced == "new" else []))
-        elif self.kind == "redis":
-            self._follow(slave, master.port)
+        elif self.is_redis:
+            # One before 6.2 is known by the port it was dialled at.
+            behind = self.kind == "old-redis" and master is self.old
+            self._follow(slave, self.gates["old"].port if behind else master.port)
         else:
             self.ask(master, "FAKE", "SET", "copy_ms", "1300")  # long enough for the shim, which looks each second
             self.ask(slave, *self._leave())
@@ -171,7 +187,7 @@ class Failover:
         if self.kind == "pika-sharding":
             return self._slot_info(who, self.cut).split(",")[0]
         said = self.ask(who, "INFO", "replication")
-        if self.kind == "redis":
+        if self.is_redis:
             return said.get("slave_repl_offset", said["master_repl_offset"])
         return [value for name, value in sorted(said.items()) if name.startswith("db0")]
 
@@ -195,7 +211,7 @@ class Failover:
 
     def side(self, side, master):
         servers = [self.gates[side].address, self.slave_of(side).address]
-        return {"master": master, "servers": servers, "password": "", "kind": self.kind}
+        return {"master": master, "servers": servers, "password": "", "kind": self.plan_kind()}
 
     def promote(self, side, noticed=True):
         """As the dashboard does it, each flavour in its way; the shim hears of it from the dashboard only."""
@@ -235,7 +251,7 @@ class Failover:
         if state not in ("NEW", "FINAL"):
             side, words, executed = STOPS[self.kind][state]
             # What a Pika driver does before the pause is no step of it: it tries, forecasts, and leaves replication once.
-            rehearsed = 1 if words == ("SLAVEOF", "NO") else 0  # (3.4 needs no such rehearsal)
+            rehearsed = 1 if self.is_pika and words == ("SLAVEOF", "NO") else 0  # (3.4 needs no such rehearsal)
             rule = self.gates[side].stop(*words, answer=executed, unless=":trial:", skip=rehearsed)
             if state == "HOLD":
                 self._spawn(lambda: connect(self.shim.port).set(keys_in(self.first, self.last, 1, "held")[0], "held"))

@@ -47,10 +47,11 @@ class Stop:
 
 class Gate:
     """Listens on `port`; what connects is joined with the server `proc` (Env.node and the like). `name`: given to the server as
-    each connection's name, for those that tell strangers by CLIENT LIST."""
+    each connection's name, for those that tell strangers by CLIENT LIST. `introduces`: old_redis.py is told whose connection it is."""
 
-    def __init__(self, env, proc, name=None, port=None):
+    def __init__(self, env, proc, name=None, port=None, introduces=False):
         self.proc, self.target, self.name = proc, proc.port, name
+        self.introduces = introduces
         self._lock = threading.Lock()
         self._stops, self._sockets = [], set()
         self._listener = None
@@ -109,8 +110,11 @@ class Gate:
             try:
                 far = socket.create_connection(("127.0.0.1", self.target), timeout=2)
                 far.settimeout(None)
-                if self.name:
-                    far.sendall(b"CLIENT SETNAME %s\r\n" % self.name.encode())
+                hello = "CLIENT SETNAME " + self.name if self.name else None
+                if self.introduces:
+                    hello = "FILTER FROM %s:%d" % near.getpeername()[:2]
+                if hello:
+                    far.sendall(hello.encode() + b"\r\n")
                     assert far.recv(64) == b"+OK\r\n"
             except OSError:
                 near.close()

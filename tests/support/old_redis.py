@@ -7,9 +7,12 @@ which left replication follows again by a full copy only is the same in both.
 
 A SET whose key contains "orphan" is kept back: its client's connection is broken at once, the server's stays open with the
 request unread, until somebody sends FILTER RELEASE. FILTER EXPIRE counts the DEBUG SET-ACTIVE-EXPIRE seen, as on,off.
+FILTER FROM ADDRESS: a relay says whose connection this is.
 """
 import asyncio
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 
@@ -96,7 +99,7 @@ class Client:
 
     async def run(self):
         self.up_reader, self.up = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26)
-        own = b"%s:%d" % (b"127.0.0.1", self.up.get_extra_info("sockname")[1])
+        own = self.own = b"%s:%d" % (b"127.0.0.1", self.up.get_extra_info("sockname")[1])
         addresses[own] = b"%s:%d" % (b"127.0.0.1", self.writer.get_extra_info("peername")[1])
         # Ours answer in their turn: each reply waits for those before it.
         self.turns = asyncio.Queue()
@@ -117,7 +120,7 @@ class Client:
                 continue
             name = words[0].upper()
             if name == b"FILTER":
-                self.turns.put_nowait(self.order(words[1]))
+                self.turns.put_nowait(self.order(*words[1:]))
                 continue
             if name == b"DEBUG" and words[1].upper() == b"SET-ACTIVE-EXPIRE":
                 seen_expire[words[2] == b"0"] += 1
@@ -143,7 +146,10 @@ class Client:
                 return
             self.up.write(data)
 
-    def order(self, what):
+    def order(self, what, address=None):
+        if what.upper() == b"FROM":
+            addresses[self.own] = address
+            return b"+OK\r\n"
         if what.upper() == b"EXPIRE":
             return b"$%d\r\n%d,%d\r\n" % (len("%d,%d" % tuple(seen_expire)), *seen_expire)
         for released in held:
@@ -173,7 +179,9 @@ async def serve(port, folder):
     sock = os.path.join(folder, "port")
     with open(sock) as f:
         real_port = int(f.read())
-    real = subprocess.Popen(["redis-server", os.path.join(folder, "redis.conf")], stdout=subprocess.DEVNULL)
+    # Killed with the filter, as one server is.
+    die_too = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # noqa: E731
+    real = subprocess.Popen(["redis-server", os.path.join(folder, "redis.conf")], stdout=subprocess.DEVNULL, preexec_fn=die_too)
     for _ in range(500):
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", real_port)
@@ -191,7 +199,6 @@ async def serve(port, folder):
     server = await asyncio.start_server(accept, "127.0.0.1", port, limit=1 << 26, backlog=512)
     print("ready on %d, server %d pid %d" % (port, real_port, real.pid), flush=True)
     stop = asyncio.Event()
-    import signal
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     try:
         await stop.wait()

@@ -284,7 +284,9 @@ TEST_CASE("R01 old redis: an end that is not said is no lag of 0") {
   CHECK(lag(master(100), rig.replica("up", "0", -1)) == -1);
   CHECK(lag("role:master\r\n", rig.replica("up", "0", 100)) == -1);
   rig.plan.old_side.master.port += 1;
-  CHECK(lag(master(100), rig.replica("up", "0", 100)) == -1);  // follows another one
+  CHECK(lag(master(100), rig.replica("up", "0", 100)) == -1);  // follows another one, named:
+  CHECK(rig.driver->sync_state(SlotSet::of(901), kMs).text.find("(127.0.0.1:") !=
+        std::string::npos);
 }
 
 TEST_CASE("old redis: with slots that stay the master is not closed as a whole") {

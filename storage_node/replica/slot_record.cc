@@ -104,6 +104,9 @@ void put_slot_record(int slot, const SlotRecord& record, SysRecords& records) {
     return r.ordinary() ? std::optional<std::string>() : encode_slot_record(r);
   };
   SlotRecord shared = record;
+  // What follows moves on, and a replica knows no position of it: who takes over has no mark.
+  if (record.followed) shared.mark.reset();
+  if (record.followed) shared.left = {};
   shared.followed = shared.placed = false;
   shared.master = {};
   const uint64_t number = static_cast<uint64_t>(slot);

@@ -11,7 +11,7 @@
 //
 //   shared/slot/<4 digits>     what full replicas of this node have to know of a slot: its
 //   permanent
-//                              fence, mark and last promote, not whom it follows
+//                              fence, mark and last promote, not whom it follows (then no mark)
 //   shared/epoch/<4 digits>    as repl/epoch
 //
 // Values are versioned byte strings (common/base/coding). Not replicated, but for the shared ones:

@@ -431,6 +431,7 @@ void Groups::fail_over(bool on_new) {
   away_[on_new] = true;
   for (Copy& copy : on_new ? new_ : old_) {
     if (!copy.master) copy.left_at = copy.log.size();
+    if (!copy.master) copy.mark = kNoMark;  // the successor knows no position of what was followed
     copy.history = ++histories_;
     copy.master = true;
     copy.copying = false;

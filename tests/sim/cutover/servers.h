@@ -47,6 +47,8 @@ struct Values {
   void copy(const Values& from, int key);
 };
 
+inline constexpr size_t kNoMark = SIZE_MAX;
+
 // One unit's data on one server.
 struct Copy {
   bool master = true;

@@ -267,6 +267,7 @@ void Shim::tick() {
     }
     if (u.machine->owes()) {
       u.not_before = context_.now() + 100'000;
+      if (u.back_ordered && ++u.tries >= kTries) u.back_ordered = false;
       u.attempt = u.machine->epoch();
       u.undo = 0;
       CutEvent again;

@@ -41,6 +41,27 @@ TEST_CASE("slot record: survives its byte form, damage is noticed at every lengt
   CHECK_FALSE(back->ordinary());
 }
 
+TEST_CASE("slot record: who takes over from a replica knows no state of a followed slot (I2)") {
+  SlotRecord record;
+  record.fenced = true;
+  record.mark = 12;
+  record.left = {std::string(40, 'c'), 300};
+  const auto shared = [&record] {
+    SysRecords records;
+    put_slot_record(5, record, records);
+    auto decoded = decode_slot_record(records.back().second.value());
+    REQUIRE(decoded);
+    return *decoded;
+  };
+  CHECK(shared().mark == 12);
+  CHECK(shared().left == record.left);
+  record.followed = record.placed = true;
+  record.master = {"10.0.0.8", 9221};
+  CHECK(shared().fenced);
+  CHECK_FALSE(shared().mark);
+  CHECK(shared().left.history.empty());
+}
+
 TEST_CASE("slot record: epochs, positions and the replica record survive") {
   std::map<std::string, uint64_t> epochs{{"p", 1}, {"a plan", 1ULL << 60}};
   CHECK(*decode_epochs(encode_epochs(epochs)) == epochs);

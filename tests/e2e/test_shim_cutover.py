@@ -1,8 +1,10 @@
 """The shim's control half against real servers: cutover under writes, kill -9, refusals. Names carry the invariant."""
 import os
 import random
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -99,7 +101,7 @@ def positions(proc, slots=SLOTS):
     return connect(proc.port, decode_responses=True).execute_command("REPLICATION", "POSITIONS", slots)
 
 
-def test_I1_I2_node_123_slots_cut_over_under_writes():
+def test_I1_I2_M04_node_123_slots_cut_over_under_writes():
     with Env() as env:
         old, new, shim = node_shim(env)
         load = writers(shim.port, 901, 1023)
@@ -287,6 +289,91 @@ def test_redis_has_no_way_back_and_says_why():
         shim.ask("PERMIT", SLOTS)
         with pytest.raises(redis.RedisError, match="the old side does not follow the new one"):
             shim.ask("ROLLBACK", SLOTS)
+
+
+class LosesPromote:
+    """Between the shim and the new side: the answer to the first PROMOTE, and what follows on that connection, is lost."""
+
+    def __init__(self, env, target):
+        self.target, self.lost, self.end = target, threading.Event(), False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.address = "127.0.0.1:%d" % self.port
+        threading.Thread(target=self.accept, daemon=True).start()
+        env.cleanups.append(self.close)
+
+    def close(self):
+        self.end = True
+        self.listener.close()
+
+    def accept(self):
+        while not self.end:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                return
+            mute = threading.Event()
+            for source, sink, there in ((near, far, True), (far, near, False)):
+                threading.Thread(target=self.run, args=(source, sink, there, mute), daemon=True).start()
+
+    def run(self, source, sink, there, mute):
+        try:
+            while data := source.recv(1 << 16):
+                if there and b"PROMOTE\r\n" in data and not self.lost.is_set():
+                    mute.set()
+                    self.lost.set()
+                if there or not mute.is_set():
+                    sink.sendall(data)
+        except OSError:
+            pass
+        for sock in (source, sink):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_M01_I3_the_answer_to_promote_is_lost_and_never_do_both_sides_take_writes():
+    with Env() as env:
+        old, new = node_pair(env)
+        link = LosesPromote(env, new.port)
+        shim = Shim(env, old.address, link.address, SLOTS, "node").start(init=True)
+        load = writers(shim.port, 901, 905, 2)
+        wait_until("writes", lambda: all(w.writes > 20 for w in load))
+        seen, both, end = set(), [], threading.Event()
+        clients = [connect(p.port, decode_responses=True) for p in (new, old)]
+
+        def is_open(client):
+            row = client.execute_command("REPLICATION", "POSITIONS", "905")[0]
+            return row[1] == "master" and row[5] == "no"
+
+        def watch():
+            while not end.is_set():
+                states = [is_open(clients[0]), is_open(clients[1]), is_open(clients[0])]  # the new side around the old one
+                seen.add(tuple(states[:2]))
+                if all(states):
+                    both.append(states)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        permit = Permit(shim.admin_port, SLOTS)
+        try:
+            wait_until("cut after all", lambda: shim.cutover("905")[0][1] == "NEW", 60)
+            assert link.lost.is_set()
+            count = sum(w.writes for w in load)
+            wait_until("writes after", lambda: sum(w.writes for w in load) > count + 50)
+        finally:
+            end.set()
+            watcher.join()
+            permit.stop()
+        assert both == [] and (False, True) in seen
+        tries = [line for line in shim.audit() if line["what"] == "cutover begins" and line["slots"] == "905"]
+        assert len(tries) > 1, "the attempt whose answer was lost was not taken back: %s" % tries
+        for w in load:
+            w.stop()
+            w.check(shim.port)
+        with pytest.raises(redis.ResponseError, match="MOVEDSLOT|TRYAGAIN|READONLY"):
+            connect(old.port).set(keys_in(905, 905, 1)[0], 1)
 
 
 def test_I3_node_new_side_stopped_is_taken_back_within_the_bound():

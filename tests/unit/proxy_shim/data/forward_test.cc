@@ -20,6 +20,30 @@ TEST_CASE("a request goes to the owner of its slot and its reply comes back") {
   CHECK(shim.old_server.value(0, a) == "1");
 }
 
+TEST_CASE("M20: owners change in one table, and an older table never comes back") {
+  ShimFixture shim;
+  const RouteTable older = shim.table;
+  const SlotSet moved = SlotSet::range(905, 906);
+  shim.set(moved, SlotPhase::kNew);
+  shim.publish();
+  for (const int slot : {905, 906}) CHECK(shim.ask({"SET", key_in(slot), "1"}) == "+OK");
+  const RouteTable newer = shim.table;
+  // A publisher that comes late, with what was true before.
+  CHECK(shim.plane->publish(std::make_shared<RouteTable>(older)).is_ok());
+  RouteTable torn = older;
+  torn.phase.fill(SlotPhase::kOutside);
+  CHECK(shim.plane->publish(std::make_shared<RouteTable>(torn)).is_ok());
+  for (int i = 0; i < 8; ++i) {  // whichever worker takes the connection
+    for (const int slot : {905, 906}) CHECK(shim.ask({"INCR", key_in(slot)}) == cat(":", i + 2));
+  }
+  CHECK(shim.old_server.count("INCR") == 0);
+  CHECK(shim.new_server.count("INCR") == 16);
+  // The same table once more changes nothing; a later one does.
+  CHECK(shim.plane->publish(std::make_shared<RouteTable>(newer)).is_ok());
+  shim.publish(moved, SlotPhase::kOld);
+  CHECK(shim.ask({"GET", key_in(905)}) == "nil");
+}
+
 TEST_CASE("the command name reaches the server as the client wrote it") {
   ShimFixture shim;
   CHECK(shim.ask({"gEt", "foo"}) == "nil");

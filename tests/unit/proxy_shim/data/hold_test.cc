@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <deque>
 
 #include "common/base/strings.h"
 #include "common/resp/encoder.h"
@@ -72,6 +73,43 @@ TEST_CASE("I2a I5: held writes go to the new owner in order when the slot is NEW
   CHECK(shim.new_server.value(0, key) == "01234567890123456789");
   CHECK(shim.old_server.count("APPEND") == 0);
   CHECK(shim.plane->stats().held_now == 0);
+}
+
+TEST_CASE("M04: a cutover shows clients no word of its own; what cannot be held is a TRYAGAIN") {
+  ShimFixture shim;
+  const SlotSet slot = SlotSet::of(905);
+  const std::string key = key_in(905);
+  // What a fenced node says to who asks it: no client may read that.
+  std::atomic<bool> closed = false;
+  shim.old_server.set_rule([&](const Words& request) {
+    const bool asks = request.size() > 1 && request[1] == key;
+    return closed && asks ? FakeAction{FakeAction::Kind::kReply, "-MOVEDSLOT slot 905\r\n"}
+                          : FakeAction{};
+  });
+  for (const bool taken_back : {true, false}) {
+    std::deque<TestClient> clients;
+    for (const SlotPhase phase : {SlotPhase::kHold, SlotPhase::kPromote}) {
+      shim.publish(slot, phase);
+      for (int i = 0; i < 4; ++i) {
+        clients.emplace_back(shim.plane->port());
+        clients.back().send({"SET", key, cat(i)});
+        clients.back().send({"GET", key});
+      }
+    }
+    CHECK(eventually([&] { return shim.plane->stats().held_now >= 16; }));
+    closed = !taken_back;
+    shim.publish(slot, taken_back ? SlotPhase::kOld : SlotPhase::kNew);
+    for (TestClient& client : clients) {
+      CHECK(reply_text(client.read()) == "+OK");
+      CHECK(reply_text(client.read()).starts_with("\""));
+    }
+  }
+  shim.publish(slot, SlotPhase::kDoubt);
+  CHECK(shim.ask({"SET", key, "1"}).starts_with("-TRYAGAIN "));
+  CHECK(shim.ask({"GET", key}).starts_with("-TRYAGAIN "));
+  shim.table.new_writes_stopped = true;
+  shim.publish(slot, SlotPhase::kNew);
+  CHECK(shim.ask({"SET", key, "1"}).starts_with("-TRYAGAIN "));
 }
 
 TEST_CASE("I3: an attempt taken back sends the held writes to the old side, once") {

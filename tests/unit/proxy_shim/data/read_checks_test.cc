@@ -138,6 +138,27 @@ TEST_CASE("C01 C16: guard pika-3.5 keeps what ends the server behind from it, ev
   CHECK(shim.old_server.count("PFCOUNT") == 1);
 }
 
+TEST_CASE("O02: with the guard no client ends the old master in the middle of a move") {
+  ShimFixture shim(with(ReadPolicy::kOwner, Guard::kPika35));
+  const auto ends = [](const Words& request) {
+    const bool fatal = request[0] == "PFCOUNT" || request[0] == "pfcount";
+    return FakeAction{fatal ? FakeAction::Kind::kBreak : FakeAction::Kind::kUsual, ""};
+  };
+  shim.old_server.set_rule(ends);
+  shim.new_server.set_rule(ends);
+  const std::string key = key_in(905);
+  CHECK(shim.ask({"SET", key, "hello"}) == "+OK");
+  for (const SlotPhase phase : {SlotPhase::kOld, SlotPhase::kHold, SlotPhase::kOld}) {
+    shim.publish(SlotSet::of(905), phase);
+    for (const char* name : {"PFCOUNT", "pfcount"}) {
+      CHECK(shim.ask({name, key}).find("guard pika-3.5") != std::string::npos);
+    }
+    CHECK(shim.ask({"GET", key}) == "\"hello\"");  // it lives
+  }
+  CHECK(shim.old_server.count("PFCOUNT") == 0);
+  CHECK(shim.new_server.count("PFCOUNT") == 0);
+}
+
 TEST_CASE("new-then-old: a read that is on its way when the shim ends asks nobody else") {
   ShimFixture shim(with(ReadPolicy::kNewThenOld));
   shim.new_server.set_rule([](const Words& request) {

@@ -504,6 +504,10 @@ void World::watch() {
       if (doubt_since_ == 0) doubt_since_ = context_.now();
       if (context_.now() - doubt_since_ > 150'000) {
         doubt_since_ = 0;
+        // Another start does not help: the operator knows who owns it, and has the other side
+        // copied.
+        const bool old_owns = !groups_.owner_is_new[static_cast<size_t>(unit)];
+        if (++doubts_ > 3 && kind_ == Kind::kNode && old_owns) groups_.copy_by_hand(unit);
         kill_shim();
         return;
       }

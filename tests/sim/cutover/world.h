@@ -123,6 +123,7 @@ class World {
   double fault_rate_ = 0;
   std::vector<int> owing_looks_;  // by unit: since the shim owes what it does not get done
   int64_t doubt_since_ = 0;
+  int doubts_ = 0;  // that a start did not end
 };
 
 }  // namespace sf::cutsim

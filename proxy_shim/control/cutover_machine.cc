@@ -259,6 +259,7 @@ CutoverMachine::Actions CutoverMachine::finish_new() {
   CutAction report = action(Act::kReport);
   report.phase = phase_;
   report.text = "switched at " + proof_.text();
+  if (mark_owed_) report.text += ", where no write is taken before the owner marker is written";
   Actions out{std::move(report)};
   if (owes()) {
     CutAction later = action(Act::kRetryLater);
@@ -313,9 +314,10 @@ CutoverMachine::Actions CutoverMachine::finish_back() {
 }
 
 CutoverMachine::Actions CutoverMachine::retry() {
-  if (phase_ == SlotPhase::kNew) {
+  if (phase_ == SlotPhase::kNew || phase_ == SlotPhase::kFinal) {
     if (mark_owed_) return go(Step::kRetryingMark, action(Act::kMark));
-    if (link_owed_) return go(Step::kRetryingLink, action(Act::kLinkReverse, promoted_));
+    if (link_owed_ && phase_ == SlotPhase::kNew)
+      return go(Step::kRetryingLink, action(Act::kLinkReverse, promoted_));
     return {};
   }
   if (phase_ != SlotPhase::kOld) return {};
@@ -344,7 +346,7 @@ CutoverMachine::Actions CutoverMachine::retried(const CutEvent& event) {
     Actions more = retry();
     out.insert(out.end(), more.begin(), more.end());
     if (!more.empty()) return out;
-    debt_.clear();
+    out.push_back(tied_up("marked: writes go on"));
     return out;
   }
   if (owes()) {
@@ -352,11 +354,15 @@ CutoverMachine::Actions CutoverMachine::retried(const CutEvent& event) {
     later.text = debt_;
     return {std::move(later)};
   }
+  return {tied_up(phase_ == SlotPhase::kOld ? "everything is taken back" : "linked")};
+}
+
+CutAction CutoverMachine::tied_up(const char* text) {
   debt_.clear();
   CutAction report = action(Act::kReport);
   report.phase = phase_;
-  report.text = phase_ == SlotPhase::kOld ? "everything is taken back" : "linked";
-  return {std::move(report)};
+  report.text = text;
+  return report;
 }
 
 CutAction::Type CutoverMachine::action_of(Step step) {

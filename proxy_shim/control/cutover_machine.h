@@ -182,6 +182,7 @@ class CutoverMachine {
   Actions undo_next();
   Actions finish_back();
   Actions finish_new();
+  CutAction tied_up(const char* text);  // nothing is owed any more
   Actions go(Step step, CutAction action);
   static CutEvent::Type answer_of(Step step);
   static CutAction::Type action_of(Step step);  // of the kRetrying steps

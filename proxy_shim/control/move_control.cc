@@ -110,7 +110,7 @@ Status MoveControl::settle() {
   if (lanes_.front().there->traits().heals) {
     if (Status status = shared_.heals->open(); !status) return status;
   }
-  bool mark_owed[2] = {};  // by the side that owns
+  SlotSet unmarked[2];  // by the side that owns
   int told = 0;
   SlotSet done;
   for (const auto& [slot, verdict] : verdicts->slots) {
@@ -118,7 +118,7 @@ Status MoveControl::settle() {
     board_->set_phase(SlotSet::of(slot), verdict.phase, record.epoch, verdict.text);
     if (!verdict.text.empty() && ++told <= kVerdictsTold) shared_.log.warning(verdict.text);
     const CutoverMachine::Debts& debts = verdict.debts;
-    if (debts.mark) mark_owed[!verdict.back] = true;
+    if (debts.mark) unmarked[!verdict.back].add(slot);
     if (done.contains(slot) || !(debts.follow || debts.unfence || debts.mark || debts.link))
       continue;
     const SlotSet unit = plan_.unit == CutUnit::kPlan ? plan_.slots : SlotSet::of(slot);
@@ -130,10 +130,8 @@ Status MoveControl::settle() {
                             " more slots: SHIM SLOTS"));
   }
   // Without its marker a side that was switched to takes no client write.
-  const Status status =
-      board_->stop_writes(PairSide::kOld, SlotBoard::Reason::kMarker, mark_owed[0]);
-  if (!status) return status;
-  return board_->stop_writes(PairSide::kNew, SlotBoard::Reason::kMarker, mark_owed[1]);
+  const Status status = board_->owe_marker(PairSide::kOld, unmarked[0], true);
+  return status ? board_->owe_marker(PairSide::kNew, unmarked[1], true) : status;
 }
 
 void MoveControl::inherit(const MoveControl& before) {

@@ -88,7 +88,9 @@ Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase, const SlotSet& 
     slots.for_each([&](int slot) {
       SlotRow& row = rows_[static_cast<size_t>(slot)];
       const bool was_new = is_on_new(row);
-      row.phase = phase;
+      // Handed back is for good: a marker that is written later only says that writes may go on.
+      const bool stays = row.phase == SlotPhase::kFinal && phase == SlotPhase::kNew;
+      if (!stays) row.phase = phase;
       row.back = held && back;
       if (is_on_new(row) == was_new) return;
       row.steady = 0;  // lags are of one direction
@@ -102,15 +104,31 @@ Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase, const SlotSet& 
 
 Status SlotBoard::stop_writes(PairSide side, Reason reason, bool stopped) {
   std::lock_guard gate(gate_);
+  return publish_flag(&stopped_[side == PairSide::kNew][static_cast<size_t>(reason)], stopped);
+}
+
+Status SlotBoard::publish_flag(bool* flag, bool stopped) {
   std::shared_ptr<const RouteTable> table;
   {
     std::lock_guard guard(mutex_);
-    bool& flag = stopped_[side == PairSide::kNew][static_cast<size_t>(reason)];
-    if (flag == stopped) return Status::ok();
-    flag = stopped;
+    if (*flag == stopped) return Status::ok();
+    *flag = stopped;
     table = table_locked();
   }
   return plane_ == nullptr ? Status::ok() : plane_->publish(table);
+}
+
+Status SlotBoard::owe_marker(PairSide side, const SlotSet& slots, bool owed) {
+  std::lock_guard gate(gate_);
+  bool any = false;
+  {
+    std::lock_guard guard(mutex_);
+    SlotSet& unmarked = unmarked_[side == PairSide::kNew];
+    if (owed) unmarked.add(slots);
+    if (!owed) unmarked.remove(slots);
+    any = !unmarked.empty();
+  }
+  return publish_flag(&stopped_[side == PairSide::kNew][static_cast<size_t>(Reason::kMarker)], any);
 }
 
 Status SlotBoard::set_identity(PairSide side, const std::string& run_id) {

@@ -47,7 +47,8 @@ class SlotBoard {
   // Its tables' epochs are above this one: another board published before.
   void begin_above(uint64_t route_epoch);
 
-  // Sets the phase and returns when every worker acts by it. One caller at a time gets through.
+  // Sets the phase and returns when every worker acts by it. One caller at a time gets through. A
+  // slot in FINAL stays there where NEW is asked for.
   Status publish(const SlotSet& slots, SlotPhase phase);
   // Two sets in one table. `back`: `slots` are held on their way back.
   Status publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,
@@ -57,6 +58,9 @@ class SlotBoard {
   // first server of the group in the dashboard, and a changed plan that replaces the master.
   enum class Reason { kIdentity, kMarker, kGroup, kReplaced };
   Status stop_writes(PairSide side, Reason reason, bool stopped);
+  // `slots` lack, or lack no more, their marker on `side`, which owns them. While there are any, it
+  // takes no write (Reason::kMarker).
+  Status owe_marker(PairSide side, const SlotSet& slots, bool owed);
   bool writes_stopped(PairSide side) const;
   bool stopped_for(PairSide side, Reason reason) const;
   // The process judged to be this side's master: new connections accept no other.
@@ -83,7 +87,8 @@ class SlotBoard {
 
  private:
   std::shared_ptr<const RouteTable> table_locked();
-  bool is_stopped(PairSide side) const;  // mutex_ held
+  bool is_stopped(PairSide side) const;           // mutex_ held
+  Status publish_flag(bool* flag, bool stopped);  // gate_ held
 
   const MovePlan plan_;
   std::mutex
@@ -93,6 +98,7 @@ class SlotBoard {
   std::array<SlotRow, kSlotCount> rows_;
   std::array<LagTrend, kSlotCount> lags_;
   bool stopped_[2][4] = {};
+  SlotSet unmarked_[2];
   std::string run_id_[2];
   uint64_t route_epoch_ = 0;
   bool note_writes_ = false;     // constant once tables are made

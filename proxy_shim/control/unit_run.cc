@@ -173,8 +173,8 @@ std::optional<CutEvent> UnitRun::perform(const CutAction& action) {
     return std::nullopt;
   }
   if (action.type == Act::kRetryLater) {
-    ports_.board->set_text(
-        slots_, cat(text_.empty() ? "" : text_ + "; ", "still to do: ", said(action.text)));
+    text_ = cat(text_.empty() ? "" : text_ + "; ", "still to do: ", said(action.text));
+    ports_.board->set_text(slots_, text_);
     ports_.log.warning(cat("slots ", slots_.text(), ", still to do: ", said(action.text)));
     return std::nullopt;
   }
@@ -238,8 +238,8 @@ Status UnitRun::publish(SlotPhase phase) {
     deadline_us_ = hold_start_us_ + max_pause_ms_ * 1000;
   }
   if (phase == SlotPhase::kNew) {
-    Status status = ports_.board->stop_writes(back_ ? PairSide::kOld : PairSide::kNew,
-                                              SlotBoard::Reason::kMarker, machine_->mark_owed());
+    Status status = ports_.board->owe_marker(back_ ? PairSide::kOld : PairSide::kNew, slots_,
+                                             machine_->mark_owed());
     if (!status) ports_.log.error(status.text());
   }
   const bool held = phase == SlotPhase::kHold || phase == SlotPhase::kPromote;

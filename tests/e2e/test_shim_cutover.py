@@ -577,6 +577,23 @@ def test_I10_redis_kill9_at_random_moments_one_owner():
             w.check(new.port)
 
 
+def test_a_switch_without_its_marker_is_not_made_final():
+    """DESIGN 6.6: the new side has no room for the marker; the answer says what waits, FINAL is refused, and once made it stays."""
+    with Env() as env:
+        _, new, shim = redis_shim(env)
+        direct = connect(new.port)
+        direct.config_set("maxmemory", "1")
+        (answer,) = shim.cutover(SLOTS)
+        assert answer[1] == "NEW" and "no write is taken before the owner marker is written" in answer[4], answer
+        with pytest.raises(redis.ResponseError, match="does not carry its owner marker yet"):
+            shim.ask("FINAL", SLOTS)
+        direct.config_set("maxmemory", "0")
+        wait_until("the marker", lambda: shim.rows()[0][7].startswith("marked"))
+        assert connect(shim.port).set(keys_in(950, 950, 1)[0], "v")
+        assert shim.ask("FINAL", SLOTS) == "OK"
+        assert set(shim.states().values()) == {"FINAL"}
+
+
 def test_abort_final_and_lock():
     with Env() as env:
         _, _, shim = redis_shim(env)

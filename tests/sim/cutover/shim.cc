@@ -93,12 +93,7 @@ bool Shim::judge_all() {
     settle(u, judge_slot(u.slots.first(), record, groups_.report(false, u.number),
                          groups_.report(true, u.number), traits_, marker));
   }
-  for (const bool on_new : {false, true}) {
-    const bool unmarked = std::any_of(units_.begin(), units_.end(), [on_new](const Unit& u) {
-      return u.machine->mark_owed() && u.back != on_new;
-    });
-    stop_writes(on_new, Reason::kMarker, unmarked);
-  }
+  stop_writes_unmarked();
   return true;
 }
 
@@ -239,6 +234,15 @@ void Shim::stop_writes(bool new_side, Reason reason, bool yes) {
   stopped_[new_side][reason == Reason::kMarker] = yes;
   const bool stopped = stopped_[new_side][0] || stopped_[new_side][1];
   for (auto& worker : workers_) worker->stop_writes(new_side, stopped);
+}
+
+void Shim::stop_writes_unmarked() {
+  for (const bool on_new : {false, true}) {
+    const bool unmarked = std::any_of(units_.begin(), units_.end(), [on_new](const Unit& u) {
+      return u.machine->mark_owed() && u.back != on_new;
+    });
+    stop_writes(on_new, Reason::kMarker, unmarked);
+  }
 }
 
 bool Shim::past_the_permit() const {
@@ -508,7 +512,7 @@ void Shim::hold_in_turn(Unit& u) {
 }
 
 void Shim::publish(Unit& u, SlotPhase phase) {
-  if (phase == SlotPhase::kNew) stop_writes(!u.back, Reason::kMarker, u.machine->mark_owed());
+  if (phase == SlotPhase::kNew) stop_writes_unmarked();
   if (phase != SlotPhase::kHold && phase != SlotPhase::kPromote) let_go(u);
   auto left = std::make_shared<int>(kWorkers);
   const uint64_t number = ++u.publication;

@@ -79,6 +79,7 @@ class Shim {
   void cut(int worker, bool new_side, bool server_gone);
   enum class Reason { kIdentity, kMarker };
   void stop_writes(bool new_side, Reason reason, bool stopped);
+  void stop_writes_unmarked();
   SlotPhase phase(int unit) const { return phase(at(unit)); }  // NEW: the plan's new side, always
   bool attempting(int unit) const { return machine(unit).busy(); }
   bool idle(int unit) const { return !machine(unit).busy() && !machine(unit).owes(); }

@@ -236,6 +236,30 @@ TEST_CASE("DESIGN 6.6: without its marker the new side takes no client write") {
   CHECK(rig.store->record(901).marked);
 }
 
+TEST_CASE("without its marker a slot is not FINAL, and the answer says that writes wait for it") {
+  Rig rig(CutUnit::kPlan);
+  rig.driver.fake_traits = {true, false, false};
+  rig.driver.fail("mark", Status::unavailable("OOM"));
+  const std::string text = rig.cut(rig.plan.slots)[0].text;
+  CHECK(text.find("no write is taken before the owner marker is written") != std::string::npos);
+  CHECK(text.find("still to do: marker on the new side: OOM") != std::string::npos);
+  const ShimReport report(rig.ports, "0123");
+  AdminCommands commands(rig.ports, rig.runner.get(), &report);
+  std::string reply;
+  const auto final = [&] {
+    commands.run({"SHIM", "FINAL", "901-910"}, "test", [&](std::string r) { reply = r; });
+    return reply;
+  };
+  CHECK(final().starts_with("-REFUSED the new side does not carry its owner marker yet"));
+  CHECK(rig.store->record(901).phase == SlotPhase::kNew);
+  rig.driver.mend("mark");
+  for (int i = 0; i < 3000 && rig.plane.phases().back() != "NEW"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(final() == "+OK\r\n");
+  CHECK(rig.plane.phases().back() == "FINAL");
+}
+
 TEST_CASE("units: slots outside the plan, and parts of a whole-plan unit, are refused") {
   Rig rig(CutUnit::kPlan);
   rig.permits.grant(SlotSet::all());

@@ -47,5 +47,26 @@ TEST_CASE("forecast: what was seen on the way there says nothing about the way b
   CHECK(board.row(901).steady == 0);
 }
 
+TEST_CASE("a slot in FINAL stays there, whatever a late marker or link publishes") {
+  SlotBoard board(test_plan());
+  const SlotSet one = SlotSet::of(901);
+  CHECK(board.publish(SlotSet::range(901, 902), SlotPhase::kNew).is_ok());
+  CHECK(board.publish(one, SlotPhase::kFinal).is_ok());
+  CHECK(board.publish(SlotSet::range(901, 903), SlotPhase::kNew).is_ok());
+  CHECK(board.row(901).phase == SlotPhase::kFinal);
+  CHECK(board.row(903).phase == SlotPhase::kNew);
+}
+
+TEST_CASE("DESIGN 6.6: a side takes no write while any of its slots lacks its marker") {
+  SlotBoard board(test_plan());
+  CHECK(board.owe_marker(PairSide::kNew, SlotSet::range(901, 902), true).is_ok());
+  CHECK(board.owe_marker(PairSide::kNew, SlotSet::of(903), false).is_ok());  // its own stands
+  CHECK(board.owe_marker(PairSide::kNew, SlotSet::of(902), false).is_ok());
+  CHECK(board.writes_stopped(PairSide::kNew));
+  CHECK(!board.writes_stopped(PairSide::kOld));
+  CHECK(board.owe_marker(PairSide::kNew, SlotSet::of(901), false).is_ok());
+  CHECK(!board.writes_stopped(PairSide::kNew));
+}
+
 }  // namespace
 }  // namespace sf

@@ -17,6 +17,7 @@ constexpr int64_t kDebtGapMsMax = 5'000;
 constexpr int64_t kIdleLookMs = 1'000;
 constexpr int64_t kPassLookMs = 200;
 constexpr int64_t kTurnSliceUs = 20'000;  // between looks at the interrupts while waiting
+constexpr int kDoublingsMax = 20;         // of a back-off
 constexpr int kSteadySamples = 2;         // small lags in a row before the automatic mode starts
 
 }  // namespace
@@ -108,7 +109,7 @@ bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_
   const Clock& clock = *runner->ports_.clock;
   for (;;) {
     if (gave_up()) return false;
-    const int64_t wait_us = runner->turns_.wait_us(clock.mono_us());
+    const int64_t wait_us = runner->turns_.wait_us(clock.mono_us(), asked_us);
     if (wait_us == 0) break;
     const int64_t slice_us = wait_us == HoldTurns::kNotYet ? kTurnSliceUs : wait_us;
     runner->changed_.wait_for(lock, std::chrono::microseconds(std::min(slice_us, kTurnSliceUs)));
@@ -117,10 +118,10 @@ bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_
   return true;
 }
 
-void CutoverRunner::Lane::end_turn() {
+void CutoverRunner::Lane::end_turn(bool taken_back) {
   {
     std::lock_guard guard(runner->mutex_);
-    runner->turns_.end(runner->ports_.clock->mono_us());
+    runner->turns_.end(runner->ports_.clock->mono_us(), taken_back);
     inside = false;
   }
   runner->changed_.notify_all();
@@ -200,12 +201,14 @@ Status CutoverRunner::ask(const SlotSet& slots, int64_t max_pause_ms, bool back,
     const auto queued = std::find_if(queue_.begin(), queue_.end(),
                                      [&](const Job& job) { return job.slots == unit; });
     if (queued == queue_.end()) {
-      queue_.push_back({unit, back, bound_ms, 0, ports_.clock->mono_us(), {request}});
+      const int64_t now = ports_.clock->mono_us();
+      queue_.push_back({unit, back, bound_ms, 0, now, {request}, now});
       continue;
     }
     // Asked for again while it is tried: this one's bound and patience count from here on.
     queued->max_pause_ms = bound_ms;
     queued->attempts = 0;
+    queued->asked_us = ports_.clock->mono_us();
     queued->requests.push_back(request);
   }
   changed_.notify_all();
@@ -242,7 +245,16 @@ Status CutoverRunner::set_auto(const SlotSet& slots, bool on) {
   if (!status) return status;
   std::string why_not;
   if (on && !ports_.permits->valid(slots, &why_not)) return Status::refused(why_not);
-  ports_.board->set_auto(slots, on);
+  {
+    std::lock_guard guard(mutex_);
+    ports_.board->set_auto(slots, on);
+    if (!on) {
+      std::erase_if(queue_, [&](const Job& job) {
+        return job.requests.empty() && job.slots.intersects(slots);
+      });
+    }
+    slots.for_each([&](int slot) { patience_.erase(slot); });
+  }
   changed_.notify_all();
   return Status::ok();
 }
@@ -283,8 +295,7 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job
       pay_debts(lock, lane);
       continue;
     }
-    queue_automatic_locked();
-    int64_t due = now + kIdleLookMs * 1000;
+    int64_t due = std::min(now + kIdleLookMs * 1000, queue_automatic_locked(now));
     if (debts_due_us_ != 0 && !paying_) due = std::min(due, debts_due_us_);
     const SlotSet busy = busy_locked();
     for (auto it = queue_.begin(); it != queue_.end() && turns_.may_prepare(); ++it) {
@@ -296,6 +307,7 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job
         lane.going_back = job->back;
         lane.aborted = false;
         lane.ready_us = job->not_before_us;
+        lane.asked_us = job->asked_us;
         lane.inside = true;
         turns_.prepare();
         return true;
@@ -307,14 +319,20 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job
   return false;
 }
 
-void CutoverRunner::queue_automatic_locked() {
+int64_t CutoverRunner::queue_automatic_locked(int64_t now_us) {
+  int64_t look_again_us = INT64_MAX;
   const SlotSet wanted = ports_.board->automatic();
-  if (wanted.empty()) return;
+  if (wanted.empty()) return look_again_us;
   const SlotSet busy = busy_locked();
   for (const SlotSet& unit : units_of(wanted)) {
     const SlotRow row = ports_.board->row(unit.first());
     std::string why_not;
     if (row.phase != SlotPhase::kOld || row.steady < kSteadySamples) continue;
+    const auto patience = patience_.find(unit.first());
+    if (patience != patience_.end() && patience->second.not_before_us > now_us) {
+      look_again_us = std::min(look_again_us, patience->second.not_before_us);
+      continue;
+    }
     const LagForecast forecast = ports_.board->forecast(unit);
     if (forecast.course == LagForecast::Course::kGrowing) continue;
     if (!why_too_late(forecast, options_.max_pause_ms, ports_.driver->lag_limit(), 0,
@@ -327,9 +345,29 @@ void CutoverRunner::queue_automatic_locked() {
                         std::any_of(queue_.begin(), queue_.end(),
                                     [&](const Job& job) { return job.slots.intersects(unit); });
     if (!queued) {
-      queue_.push_back({unit, false, options_.max_pause_ms, 0, ports_.clock->mono_us(), {}});
+      queue_.push_back({unit, false, options_.max_pause_ms, 0, now_us, {}, 0});
     }
   }
+  return look_again_us;
+}
+
+// A unit that held and was taken back is left alone for longer and longer; one that could not even
+// begin costs nobody anything and is looked at again as a request is.
+void CutoverRunner::learn_patience_locked(const Lane& lane, const Job& job, Verdict verdict,
+                                          const UnitResult& result) {
+  if (result.phase == SlotPhase::kNew) {
+    patience_.erase(job.slots.first());
+    return;
+  }
+  Patience& patience = patience_[job.slots.first()];
+  int64_t wait_ms = kPassLookMs;
+  if (verdict != Verdict::kWaits) {
+    const bool held = !lane.inside;
+    const int64_t most_ms = held ? options_.auto_back_off_ms_max : options_.back_off_ms * 40;
+    wait_ms =
+        std::min(options_.back_off_ms << std::min(patience.failures++, kDoublingsMax), most_ms);
+  }
+  patience.not_before_us = ports_.clock->mono_us() + wait_ms * 1000;
 }
 
 void CutoverRunner::owe_later_locked() {
@@ -388,9 +426,11 @@ void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult 
     std::lock_guard guard(mutex_);
     lane.running = {};
     (void)lane.interrupts.take();
+    const bool automatic = job.requests.empty();
+    if (automatic) learn_patience_locked(lane, job, verdict, result);
     if (lane.inside) turns_.withdraw();
     lane.inside = false;
-    again = again && !stopping_ && !lane.aborted;
+    again = again && !stopping_ && !lane.aborted && !automatic;
     if (again) {
       for (const uint64_t request : job.requests) {
         answers_.tried(request, job.slots, job.attempts, result.text);

@@ -26,8 +26,10 @@ namespace sf {
 struct RunnerOptions {
   int64_t max_pause_ms = 500;
   HoldPacing pacing;
-  int attempts_max = 6;        // of one unit in one request
-  int64_t back_off_ms = 50;    // doubled each time, at most 40 times as long
+  int attempts_max = 6;      // of one unit in one request
+  int64_t back_off_ms = 50;  // doubled each time, at most 40 times as long
+  // Likewise of the automatic mode, which never gives a unit up: at most this long.
+  int64_t auto_back_off_ms_max = 60'000;
   int64_t answer_ms = 10'000;  // a request is answered by then, whatever its units do
   std::string state_dir;       // where the owner record goes: no attempt without room for it
 };
@@ -68,6 +70,7 @@ class CutoverRunner {
   // then `owed` says what, and with it what the operator has to do where trying again never helps.
   bool going_back(const SlotSet& slots, std::string* owed);
   void abort(const SlotSet& slots);
+  // Off: what is queued by this mode alone is dropped; a running attempt goes on to its end.
   Status set_auto(const SlotSet& slots, bool on);
   // Takes the running attempts back, if they can be: a hold overflowed, a backend changed.
   void interrupt(const std::string& why);
@@ -90,13 +93,19 @@ class CutoverRunner {
     int attempts = 0;
     int64_t not_before_us = 0;       // since when it is there to be begun
     std::vector<uint64_t> requests;  // none: the automatic mode's
+    int64_t asked_us = 0;            // last; 0: never
+  };
+  // How it went with a unit in the automatic mode, which queues each attempt anew.
+  struct Patience {
+    int failures = 0;
+    int64_t not_before_us = 0;
   };
   struct Lane : HoldGate {
     Lane(CutoverRunner* owner, const RunPorts& there, const RunPorts& back)
         : runner(owner), ports{there, back} {}
     const RunPorts& ports_for(bool back) const { return ports[back ? 1 : 0]; }
     bool take_turn(const std::function<bool()>& gave_up, int64_t* gap_us) override;
-    void end_turn() override;
+    void end_turn(bool taken_back) override;
 
     CutoverRunner* const runner;
     const RunPorts ports[2];  // with its own drivers: there, back
@@ -108,13 +117,17 @@ class CutoverRunner {
     SlotSet paying;           // whose debts it pays
     bool inside = false;      // counted by turns_
     int64_t ready_us = 0;     // since when its job is there to be begun
+    int64_t asked_us = 0;     // the job's
     std::thread thread;
   };
   enum class Verdict { kDone, kAgain, kWaits };  // kWaits: no attempt was made
 
   void loop(Lane& lane);
   bool take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job* job);
-  void queue_automatic_locked();
+  // Answers when to look again, at the latest.
+  int64_t queue_automatic_locked(int64_t now_us);
+  void learn_patience_locked(const Lane& lane, const Job& job, Verdict verdict,
+                             const UnitResult& result);
   void queue_again_locked(Job job);
   void finish_job(Lane& lane, Job job, Verdict verdict, UnitResult result);
   SlotSet busy_locked() const;
@@ -146,6 +159,7 @@ class CutoverRunner {
   int64_t debt_gap_ms_ = 0;
   bool paying_ = false;  // one lane at a time
   std::deque<Job> queue_;
+  std::map<int, Patience> patience_;  // by first slot
   bool stopping_ = false;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

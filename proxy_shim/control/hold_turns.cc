@@ -4,8 +4,9 @@
 
 namespace sf {
 
-int64_t HoldTurns::wait_us(int64_t now_us) const {
-  if (holding_ == 0) return std::max<int64_t>(paced_until_us_ - now_us, 0);
+int64_t HoldTurns::wait_us(int64_t now_us, int64_t asked_us) const {
+  const int64_t until_us = asked_us <= batch_end_us_ ? rests_until_us_ : paced_until_us_;
+  if (holding_ == 0) return std::max<int64_t>(until_us - now_us, 0);
   // One that joined a batch some of which has ended would draw the held time out without end.
   return closed_ || begun_ >= pacing_.at_once ? kNotYet : 0;
 }
@@ -19,16 +20,21 @@ int64_t HoldTurns::begin(int64_t now_us, int64_t ready_us) {
   return was_there ? now_us - batch_end_us_ : -1;
 }
 
-void HoldTurns::end(int64_t now_us) {
+void HoldTurns::end(int64_t now_us, bool taken_back) {
   --inside_;
   closed_ = true;
+  taken_back_ = taken_back_ || taken_back;
   if (--holding_ > 0) return;
   closed_ = false;
   begun_ = 0;
   batch_end_us_ = now_us;
   const int64_t share = std::clamp(pacing_.hold_share_percent, 1, 100);
   const int64_t held_us = now_us - batch_start_us_;
-  paced_until_us_ = now_us + std::min(held_us * (100 - share) / share, pacing_.gap_us_max);
+  const int64_t gap_us = held_us * (100 - share) / share;
+  paced_until_us_ = now_us + std::min(gap_us, pacing_.gap_us_max);
+  // A short one that switches meanwhile does not end the rest after a long one.
+  rests_until_us_ = std::max(rests_until_us_, taken_back_ ? now_us + gap_us : paced_until_us_);
+  taken_back_ = false;
 }
 
 }  // namespace sf

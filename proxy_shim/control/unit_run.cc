@@ -248,15 +248,17 @@ Status UnitRun::publish(SlotPhase phase) {
   if (!status) {
     ports_.log.error(cat("publishing ", phase_name(turned(phase, back_)), ": ", status.text()));
   }
-  if (phase == SlotPhase::kOld || phase == SlotPhase::kNew || phase == SlotPhase::kDoubt) let_go();
+  if (phase == SlotPhase::kOld || phase == SlotPhase::kNew || phase == SlotPhase::kDoubt) {
+    let_go(phase != SlotPhase::kNew);
+  }
   return status;
 }
 
-void UnitRun::let_go() {
+void UnitRun::let_go(bool taken_back) {
   if (hold_start_us_ == 0) return;
   hold_us_ = ports_.clock->mono_us() - hold_start_us_;
   hold_start_us_ = 0;
-  gate_->end_turn();
+  gate_->end_turn(taken_back);
   SlotSet let_go = slots_;
   let_go.add(held_too_);
   const HoldReport report = ports_.plane->take_hold_report(let_go);

@@ -94,7 +94,7 @@ class UnitRun {
   Result<std::vector<HealList::Snapshot>> still_different(
       const std::vector<HealList::Snapshot>& listed, bool settled_first);
   Event heal(Event event);
-  void let_go();
+  void let_go(bool taken_back);
   std::string said(const std::string& text) const;  // the machine's words, for a person
   Side left_side() const { return back_ ? Side::kNew : Side::kOld; }
   const char* name(const char* cutover, const char* rollback) const {

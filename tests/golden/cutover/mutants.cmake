@@ -185,8 +185,11 @@ sf_cut_mutant(holds_overlap hold_turns.cc hold_turns_test
   "  return closed_ || begun_ >= pacing_.at_once ? kNotYet : 0;"
   "  return 0;")
 sf_cut_mutant(pacing_forgotten hold_turns.cc hold_turns_test
-  "  if (holding_ == 0) return std::max<int64_t>(paced_until_us_ - now_us, 0);"
+  "  if (holding_ == 0) return std::max<int64_t>(until_us - now_us, 0);"
   "  if (holding_ == 0) return now_us < 0 ? 1 : 0;")
+sf_cut_mutant(taken_back_hold_not_paced hold_turns.cc hold_turns_test
+  "taken_back_ ? now_us + gap_us : paced_until_us_"
+  "taken_back_ && now_us < 0 ? now_us + gap_us : paced_until_us_")
 sf_cut_mutant(idle_time_taken_for_a_gap hold_turns.cc hold_turns_test
   "batch_end_us_ >= 0 && ready_us <= batch_end_us_;"
   "batch_end_us_ >= 0 && ready_us <= now_us;")

@@ -550,6 +550,67 @@ TEST_CASE("an abort ends its unit alone, an interrupt and a stop every one") {
   }
 }
 
+// In sync and steady, as the monitor would have it.
+void let_auto_begin(Rig& rig, const SlotSet& slots) {
+  rig.permits.grant(slots);
+  slots.for_each([&](int slot) {
+    for (int i = 0; i < 3; ++i) {
+      rig.board.set_lag(slot, LagSample{rig.clock.mono_us(), 0, 1}, 100);
+    }
+  });
+  CHECK(rig.runner->set_auto(slots, true).is_ok());
+}
+
+TEST_CASE("AUTO: a unit that fails again and again is tried less and less often") {
+  Rig rig;
+  std::mutex mutex;
+  std::vector<int64_t> times;
+  std::promise<void> enough;
+  rig.driver.fail("fence", Status::timeout("missed"));
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name != "announce") return;
+    std::lock_guard guard(mutex);
+    times.push_back(rig.clock.mono_us());
+    if (times.size() == 8) enough.set_value();
+  };
+  let_auto_begin(rig, kOne);
+  REQUIRE(enough.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  std::lock_guard guard(mutex);
+  // 5 ms, doubled: two attempts were all that a request has patience for.
+  for (size_t i = 1; i < 8; ++i) CHECK(times[i] - times[i - 1] >= (5'000 << (i - 1)));
+}
+
+TEST_CASE("AUTO: a unit that cannot begin is looked at with a back-off, not without end") {
+  Rig rig;
+  rig.driver.sync = {false, -1, "no link"};
+  std::atomic<int> looks = 0;
+  std::promise<void> enough;
+  rig.driver.on_sync = [&] {
+    if (++looks == 4) enough.set_value();
+  };
+  const int64_t start = rig.clock.mono_us();
+  let_auto_begin(rig, kOne);
+  REQUIRE(enough.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  CHECK(rig.clock.mono_us() - start >= 35'000);
+}
+
+TEST_CASE("AUTO OFF: what waits for its next attempt is not switched any more") {
+  Rig rig;
+  std::promise<void> failed;
+  std::atomic<bool> told = false;
+  rig.driver.fail("fence", Status::timeout("missed"));
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "release" && !told.exchange(true)) failed.set_value();
+  };
+  let_auto_begin(rig, SlotSet::range(901, 903));  // one lane: two are queued behind
+  failed.get_future().wait();
+  CHECK(rig.runner->set_auto(SlotSet::range(901, 903), false).is_ok());
+  rig.driver.mend("fence");
+  CHECK(rig.cut(SlotSet::of(904))[0].phase == SlotPhase::kNew);  // behind whatever was queued
+  for (int slot = 901; slot <= 903; ++slot) CHECK(rig.board.row(slot).phase == SlotPhase::kOld);
+  CHECK(rig.driver.count("announce") == 2);
+}
+
 TEST_CASE("no unit is switched twice, by whoever it is asked for") {
   Rig rig(CutUnit::kSlot, 2);
   rig.permits.grant(rig.plan.slots);

@@ -34,6 +34,7 @@ class FakeDriver : public BackendDriver {
  public:
   CutTraits fake_traits;
   std::function<void(const std::string&)> on_call;  // before the answer
+  std::function<void()> on_sync;                    // when sync_state() is asked
 
   void fail(const std::string& call, const Status& status) {
     std::lock_guard guard(mutex_);
@@ -104,7 +105,10 @@ class FakeDriver : public BackendDriver {
     if (!status) return status;
     return fake_survey;
   }
-  SyncState sync_state(const SlotSet&, int64_t) override { return sync; }
+  SyncState sync_state(const SlotSet&, int64_t) override {
+    if (on_sync) on_sync();
+    return sync;
+  }
   Result<ServerFacts> facts(PairSide, int64_t) override { return ServerFacts{}; }
   int64_t lag_limit() const override { return 100; }
 

@@ -186,7 +186,7 @@ struct OpenGate : HoldGate {
     *gap_us = -1;
     return true;
   }
-  void end_turn() override {}
+  void end_turn(bool) override {}
 };
 
 struct HealRig {

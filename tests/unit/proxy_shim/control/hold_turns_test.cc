@@ -25,6 +25,21 @@ TEST_CASE("pacing: the next hold waits until 5 % of the time was held, and no lo
   }
 }
 
+TEST_CASE("pacing: after a hold that was taken back all of the share is waited for") {
+  HoldTurns turns({1, 5, 40 * kMs});
+  turns.prepare();
+  turns.begin(0, 0);
+  turns.end(500 * kMs, true);
+  CHECK(turns.wait_us(500 * kMs, 0) == 9'500 * kMs);          // the automatic mode's
+  CHECK(turns.wait_us(500 * kMs, 500 * kMs) == 9'500 * kMs);  // asked for while it was held
+  CHECK(turns.wait_us(501 * kMs, 501 * kMs) == 39 * kMs);     // again, by somebody who knows
+  turns.prepare();
+  turns.begin(600 * kMs, 600 * kMs);
+  turns.end(602 * kMs);
+  CHECK(turns.wait_us(602 * kMs, 0) == 9'398 * kMs);  // what is asked for does not shorten it
+  CHECK(turns.wait_us(10'000 * kMs, 0) == 0);
+}
+
 TEST_CASE("while one holds nobody else is prepared; one more than may hold is") {
   HoldTurns turns({1, 5, 40 * kMs});
   REQUIRE(turns.may_prepare());

@@ -41,8 +41,8 @@ void BackendMonitor::round() {
 
 void BackendMonitor::look(PairSide side, ServerFacts* facts) {
   SideState& state = state_[side == PairSide::kNew];
-  // Before asking: a switch between the question and the judgement must not look like a lost role.
-  const bool must = must_be_master(side);
+  // Before asking and after it: a switch meanwhile must not look like a lost role.
+  const bool must_before = must_be_master(side);
   Result<ServerFacts> now = driver_->facts(side, kAskMs);
   if (!now) {
     if (state.reachable) log_.warning(cat(side_name(side), " master: ", now.status().text()));
@@ -54,16 +54,12 @@ void BackendMonitor::look(PairSide side, ServerFacts* facts) {
     log_.info(cat(side_name(side), " master ", address(side), " answers again"));
   state.reachable = true;
   *facts = *now;
-  judge(side, *now, must);
+  judge(side, *now, must_before && must_be_master(side));
 }
 
 // The new side may be a replica as long as it owns nothing, the old one once it owns nothing more.
 bool BackendMonitor::must_be_master(PairSide side) const {
-  if (side == PairSide::kNew) {
-    return !board_->in_phase(SlotPhase::kNew).empty() ||
-           !board_->in_phase(SlotPhase::kFinal).empty();
-  }
-  return !plan_.stay.empty() || !board_->in_phase(SlotPhase::kOld).empty();
+  return !records_of(side).empty() || (side == PairSide::kOld && !plan_.stay.empty());
 }
 
 void BackendMonitor::judge(PairSide side, const ServerFacts& facts, bool must) {
@@ -104,32 +100,37 @@ void BackendMonitor::accept(PairSide side, const std::string& run_id) {
   if (!status) log_.error(status.text());
 }
 
-// What it owns by a switch: a slot that never left the old side has no promote record there.
-SlotSet BackendMonitor::switched_to(PairSide side) const {
-  SlotSet out;
-  if (side == PairSide::kNew) {
-    out = board_->in_phase(SlotPhase::kNew);
-    out.add(board_->in_phase(SlotPhase::kFinal));
-    return out;
+// What it owns, doubts aside. By the record: a slot that is held has an owner as any other.
+std::map<int, SlotRecord> BackendMonitor::records_of(PairSide side) const {
+  std::map<int, SlotRecord> out;
+  for (const auto& [slot, record] : store_->records()) {
+    const bool on_new = record.phase != SlotPhase::kOld;
+    if (on_new != (side == PairSide::kNew)) continue;
+    if (board_->row(slot).phase != SlotPhase::kDoubt) out.emplace(slot, record);
   }
-  board_->in_phase(SlotPhase::kOld).for_each([&](int slot) {
-    if (store_->record(slot).epoch != 0) out.add(slot);
-  });
   return out;
 }
 
 // A server that comes up empty at the owner's address must not be taken for the owner.
 bool BackendMonitor::check_owner(PairSide side) {
-  const SlotSet owned = switched_to(side);
+  const std::map<int, SlotRecord> records = records_of(side);
+  SlotSet owned;  // by a switch: a slot that never left the old side has no promote record there
+  for (const auto& [slot, record] : records) {
+    if (record.epoch != 0) owned.add(slot);
+  }
   BackendDriver* driver = side == PairSide::kNew ? driver_.get() : back_.get();
   if (owned.empty() || driver == nullptr) return true;
   const Result<std::map<int, uint64_t>> promoted = driver->promoted(owned, kAskMs);
   if (!promoted) return false;
   SlotSet doubtful;
   std::string why;
+  // Switched or handed over meanwhile: what it answered is not about that.
+  const auto as_it_was = [&](int slot) {
+    return store_->record(slot).epoch == records.at(slot).epoch;
+  };
   for (const auto& [slot, epoch] : *promoted) {
-    const std::string text = not_the_owner(store_->record(slot), epoch);
-    if (text.empty()) continue;
+    const std::string text = not_the_owner(records.at(slot), epoch);
+    if (text.empty() || !as_it_was(slot)) continue;
     doubtful.add(slot);
     why = text;
   }
@@ -137,7 +138,7 @@ bool BackendMonitor::check_owner(PairSide side) {
     const Result<std::map<int, uint64_t>> markers = driver_->markers(owned, kAskMs);
     if (!markers) return false;
     for (const auto& [slot, epoch] : *markers) {
-      if (epoch != 0 || !store_->record(slot).marked) continue;
+      if (epoch != 0 || !records.at(slot).marked || !as_it_was(slot)) continue;
       doubtful.add(slot);
       why = "the owner marker is gone from the new side: it has lost its data";
     }

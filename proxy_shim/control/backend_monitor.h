@@ -53,7 +53,7 @@ class BackendMonitor {
   // After a restart: slots whose owner this side is not any more are in DOUBT from here on. False:
   // it did not say.
   bool check_owner(PairSide side);
-  SlotSet switched_to(PairSide side) const;
+  std::map<int, SlotRecord> records_of(PairSide side) const;
   void look_at_lags();
   void publish_facts(const ServerFacts& old_facts, const ServerFacts& new_facts);
   const std::string& address(PairSide side) const { return address_[side == PairSide::kNew]; }

@@ -89,7 +89,8 @@ Status SlotBoard::publish(const SlotSet& slots, SlotPhase phase, const SlotSet& 
       SlotRow& row = rows_[static_cast<size_t>(slot)];
       const bool was_new = is_on_new(row);
       // Handed back is for good: a marker that is written later only says that writes may go on.
-      const bool stays = row.phase == SlotPhase::kFinal && phase == SlotPhase::kNew;
+      const bool stays = row.phase == SlotPhase::kDoubt ||
+                         (row.phase == SlotPhase::kFinal && phase == SlotPhase::kNew);
       if (!stays) row.phase = phase;
       row.back = held && back;
       if (is_on_new(row) == was_new) return;

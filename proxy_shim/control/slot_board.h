@@ -48,7 +48,8 @@ class SlotBoard {
   void begin_above(uint64_t route_epoch);
 
   // Sets the phase and returns when every worker acts by it. One caller at a time gets through. A
-  // slot in FINAL stays there where NEW is asked for.
+  // slot in FINAL stays there where NEW is asked for, and one in DOUBT whatever is: a start or a
+  // changed plan judges it anew.
   Status publish(const SlotSet& slots, SlotPhase phase);
   // Two sets in one table. `back`: `slots` are held on their way back.
   Status publish(const SlotSet& slots, SlotPhase phase, const SlotSet& others,

@@ -339,12 +339,12 @@ void AdminCommands::reload(Call& call) {
   if (!begun) call.answer(error_reply(begun));
 }
 
-Status AdminCommands::hold_still(PairSide side, bool still) {
+Result<DataPlane::Drained> AdminCommands::hold_still(PairSide side, bool still) {
   Status status = ports_.board->stop_writes(side, SlotBoard::Reason::kReplaced, still);
-  if (!status || !still) return status;
+  if (!status) return status;
+  if (!still) return DataPlane::Drained{};
   const Side of = side == PairSide::kNew ? Side::kNew : Side::kOld;
-  return ports_.plane->drain(ports_.board->owned_by(side), InFlight::kWrites, kDrainMs, of)
-      .status();
+  return ports_.plane->drain(ports_.board->owned_by(side), InFlight::kWrites, kDrainMs, of);
 }
 
 void AdminCommands::freeze(Call& call) {
@@ -356,8 +356,22 @@ void AdminCommands::freeze(Call& call) {
     return call.answer(error_reply(Status::invalid("usage: SHIM FREEZE old|new [OFF]")));
   }
   if (on) runner_->interrupt("the operator froze a side");
-  const Status status = hold_still(is_old ? PairSide::kOld : PairSide::kNew, on);
-  call.answer(status ? ok_reply() : error_reply(status));
+  const char* side = is_old ? "old" : "new";
+  const Result<DataPlane::Drained> drained =
+      hold_still(is_old ? PairSide::kOld : PairSide::kNew, on);
+  if (drained && drained->unanswered == 0) return call.answer(ok_reply());
+  if (!on) return call.answer(error_reply(drained.status()));
+  const std::string stays = cat("the ", side, " side is frozen and stays so until SHIM FREEZE ",
+                                side, " OFF, a RELOAD or a restart, but ");
+  if (!drained) {
+    const Status& why = drained.status();
+    return call.answer(error_reply(Status::timeout(
+        cat(stays, why.text(), ": say SHIM FREEZE ", side, " again to wait for them"))));
+  }
+  call.answer(error_reply(Status::refused(
+      cat(stays, drained->unanswered,
+          " writes to it were never answered, as their connections ended, and may still execute: "
+          "replace its master only when that has answered others since"))));
 }
 
 void AdminCommands::set_rules(Call& call, const DataRules& rules) {

@@ -27,7 +27,7 @@ class AdminCommands {
 
   // No more writes to `side`'s master, and none under way (kTimeout: some do not end). With `still`
   // false: it takes writes again.
-  Status hold_still(PairSide side, bool still);
+  Result<DataPlane::Drained> hold_still(PairSide side, bool still);
 
  private:
   using Words = std::vector<std::string>;

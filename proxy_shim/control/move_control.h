@@ -55,7 +55,7 @@ class MoveControl {
   // Publishes the whole table: what `before` had told the workers is replaced.
   Status take_over() { return board_->publish(SlotSet(), SlotPhase::kOld); }
   // What `side`'s master has taken so far is all it takes, until move_on(). After stop().
-  Status hold_still(PairSide side) { return commands_.hold_still(side, true); }
+  Status hold_still(PairSide side) { return commands_.hold_still(side, true).status(); }
   std::array<bool, 2> frozen() const {
     return {is_still(PairSide::kOld), is_still(PairSide::kNew)};
   }

@@ -654,6 +654,30 @@ TEST_CASE("SHIM CUTOVER is answered in its time while retries go on") {
   CHECK(rig.board.row(902).phase == SlotPhase::kNew);
 }
 
+TEST_CASE("SHIM FREEZE says that the side stays frozen when writes are not answered, and the way out") {
+  Rig rig;
+  const ShimReport report(rig.ports, "0123");
+  AdminCommands commands(rig.ports, rig.runner.get(), &report);
+  std::string reply;
+  const auto freeze = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"SHIM", "FREEZE"});
+    commands.run(words, "test", [&](std::string r) { reply = std::move(r); });
+    return reply;
+  };
+  const char* const stays = "the old side is frozen and stays so until SHIM FREEZE old OFF";
+  rig.plane.drain_answer = Status::timeout("writes were still unanswered after 2000 ms");
+  CHECK(freeze({"old"}).find(stays) != std::string::npos);
+  CHECK(rig.board.writes_stopped(PairSide::kOld));
+  rig.plane.drain_answer = Status::ok();
+  rig.plane.unanswered = 2;  // their connections broke
+  CHECK(freeze({"old"}).find(stays) != std::string::npos);
+  CHECK(reply.find("2 writes to it were never answered") != std::string::npos);
+  CHECK(freeze({"old", "OFF"}) == "+OK\r\n");
+  CHECK(!rig.board.writes_stopped(PairSide::kOld));
+  rig.plane.unanswered = 0;
+  CHECK(freeze({"old"}) == "+OK\r\n");
+}
+
 TEST_CASE("admin commands: shapes, refusals, the run lock") {
   Rig rig;
   const ShimReport report(rig.ports, "0123");

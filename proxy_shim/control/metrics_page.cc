@@ -75,7 +75,8 @@ std::string metrics_page(const ShimReport& report) {
   out.counter("errors_total", "Requests answered with an error of the shim's own.", data.errors);
   out.counter("received_bytes_total", "Bytes read from clients.", data.bytes_in);
   out.counter("sent_bytes_total", "Bytes written to clients.", data.bytes_out);
-  out.counter("rejected_clients_total", "Connections over maxclients.", data.rejected);
+  out.counter("refused_requests_total", "Requests that the shim refuses.", data.rejected);
+  out.counter("rejected_clients_total", "Connections over maxclients.", data.refused_clients);
   out.gauge("clients", "Client connections.", static_cast<double>(data.clients));
   out.gauge("inflight_requests", "Requests sent to a server and not answered yet.",
             static_cast<double>(data.inflight));

@@ -26,6 +26,7 @@ DataPlaneStats PlaneShared::total_stats() const {
     sum.bytes_out += worker->bytes_out.get();
     sum.rejected += worker->rejected.get();
   }
+  sum.refused_clients = refused_clients.load(std::memory_order_relaxed);
   sum.held_now = holds.requests();
   sum.held_bytes_now = holds.bytes();
   return sum;
@@ -142,6 +143,7 @@ void DataPlaneImpl::accepted(std::unique_ptr<AcceptedSocket> socket) {
   const auto limit = static_cast<int64_t>(shared_.options.clients_max);
   if (shared_.clients.fetch_add(1, std::memory_order_relaxed) >= limit) {
     shared_.clients.fetch_sub(1, std::memory_order_relaxed);
+    shared_.refused_clients.fetch_add(1, std::memory_order_relaxed);
     shared_.log.warning(cat("connection from ", socket->peer(), " refused: ", limit,
                             " clients are connected, the limit of clients-max"));
     return;

@@ -64,7 +64,9 @@ struct BackendFacts {
 
 struct DataPlaneStats {
   int64_t clients = 0, requests = 0, errors = 0, held_now = 0, held_bytes_now = 0;
-  int64_t inflight = 0, bytes_in = 0, bytes_out = 0, rejected = 0;
+  int64_t inflight = 0, bytes_in = 0, bytes_out = 0;
+  int64_t rejected = 0;         // requests refused by the shim
+  int64_t refused_clients = 0;  // connections over clients_max
 };
 
 // Keys that a faithless replica may hold otherwise (DESIGN 6.4).

@@ -75,7 +75,8 @@ void stats_section(const ServerView& server, std::string& out) {
   line(out, "total_net_input_bytes", server.stats.bytes_in);
   line(out, "total_net_output_bytes", server.stats.bytes_out);
   line(out, "total_error_replies", server.stats.errors);
-  line(out, "rejected_connections", server.stats.rejected);
+  line(out, "rejected_connections", server.stats.refused_clients);
+  line(out, "slotferry_refused_requests", server.stats.rejected);
   line(out, "slotferry_held_requests", server.stats.held_now);
   // What Pika says of work the shim never does.
   for (const char* name : {"is_bgsaving", "is_scaning_keyspace", "is_compact"}) {

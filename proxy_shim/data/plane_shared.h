@@ -32,6 +32,7 @@ struct PlaneShared {
   HoldBudget holds;
   std::vector<std::unique_ptr<WorkerStats>> stats;  // one a worker; fixed at start
   std::atomic<int64_t> clients{0};
+  std::atomic<int64_t> refused_clients{0};  // over clients_max
   std::atomic<int64_t> input_bytes{0};  // of unfinished large requests
   std::atomic<int> port{0};
   int64_t started_us = 0;

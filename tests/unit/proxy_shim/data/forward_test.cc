@@ -559,6 +559,10 @@ TEST_CASE("clients-max is kept, and a place is free again when a client leaves")
   b.call({"PING"});
   TestClient third = shim.client();
   CHECK(third.is_closed());
+  CHECK(shim.plane->stats().refused_clients == 1);
+  const std::string info = reply_text(b.call({"INFO", "stats"}));
+  CHECK(info.find("rejected_connections:1\r\n") != std::string::npos);
+  CHECK(info.find("slotferry_refused_requests:0\r\n") != std::string::npos);
   a.reset();
   CHECK(eventually([&] { return shim.plane->stats().clients == 1; }));
   CHECK(shim.ask({"PING"}) == "+PONG");

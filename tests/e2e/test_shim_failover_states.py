@@ -2,7 +2,9 @@
 the owner record), NEW or FINAL; Codis promotes its slave. Each cell of the table in docs/RUNBOOK.md is one test: what the shim does by
 itself, where the unit is after SHIM RELOAD, and that every write acknowledged and replicated is there. (What counts: failover_env.)"""
 import os
+import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -41,6 +43,35 @@ def check_values(world, writer, port):
             lost.append((key, got, writer.acked[key], sorted(writer.maybe[key])))
     assert not lost, lost[:5]
     assert not writer.stale, writer.stale[:5]
+
+
+@pytest.mark.parametrize("state", ["HOLD", "BARRIER, not applied", "PROMOTE, not promoted"])
+def test_I3_SIGTERM_inside_a_hold_takes_the_attempt_back_and_loses_no_request(state):
+    with Env() as env:
+        world = Failover(env, "node")
+        before = world.writer("before")
+        wait_until("writes", lambda: before.writes > 30)
+        world.stand(state)
+        key, client, answers = keys_in(950, 950, 1, "late")[0], connect(world.shim.port, timeout=20), []
+        late = threading.Thread(target=lambda: answers.append(client.set(key, "late")))
+        late.start()
+        wait_until("the late write is held", lambda: world.shim.status()["held"] >= 2)
+        world.shim.proc.popen.send_signal(signal.SIGTERM)
+        if state == "HOLD":  # its write is answered while the shim waits for what is in flight
+            wait_until("taken back", lambda: world.shim.audit()[-1]["what"] == "cutover ended")
+            world.release()
+        late.join(20)
+        assert answers == [True]
+        assert world.shim.proc.popen.wait(20) == 0
+        world.release()
+        ended = [line for line in world.shim.audit() if line["what"] == "cutover ended"]
+        assert [line["state"] for line in ended] == ["OLD"] and "the shim stops" in ended[0]["text"], ended
+        before.stop()
+        world.shim.admin.connection_pool.disconnect()
+        world.start_shim()
+        assert set(world.shim.states().values()) == {"OLD"}
+        assert world.ask("old", "GET", key) == "late" and world.refusal(key) == ""
+        check_values(world, before, world.shim.port)
 
 
 @pytest.mark.parametrize("kind,state,side", CELLS, ids=["%s-%s-%s" % cell for cell in CELLS])

@@ -169,6 +169,48 @@ sf_start_mutant(fence_left_at_start
   "  out.debts.unfence = fenced || record.attempt != 0;"
   "  out.debts.unfence = false;")
 
+# ---- 6.6 by the servers and the dashboard
+sf_cut_mutant(stranger_taken redis_driver.cc redis_driver_test
+  "  if (count == 0) return Status::ok();"
+  "  if (count < 99) return Status::ok();")
+sf_cut_mutant(ended_pause_taken redis_driver.cc redis_driver_test
+  "  if (clock_->mono_us() >= paused_until_us_) {"
+  "  if (clock_->mono_us() < 0) {")
+sf_cut_mutant(first_server_not_heeded group_watch.cc group_watch_test
+  "SlotBoard::Reason::kGroup, !other.empty());"
+  "SlotBoard::Reason::kGroup, false);")
+sf_cut_mutant(held_slot_has_no_owner backend_monitor.cc backend_monitor_test
+  "phase != SlotPhase::kDoubt) out.emplace"
+  "phase == SlotPhase::kNew) out.emplace")
+sf_cut_mutant(switch_meanwhile_taken_for_a_loss backend_monitor.cc backend_monitor_test
+  "    if (text.empty() || !as_it_was(slot)) continue;"
+  "    if (text.empty()) continue;")
+sf_cut_mutant(doubt_published_over slot_board.cc backend_monitor_test
+  "row.phase == SlotPhase::kDoubt ||"
+  "row.slot > 1024 ||")
+sf_cut_mutant(final_published_over slot_board.cc slot_board_test
+  "(row.phase == SlotPhase::kFinal && phase == SlotPhase::kNew);"
+  "(row.phase == SlotPhase::kFinal && phase == SlotPhase::kHold);")
+sf_cut_mutant(marker_of_one_is_of_all slot_board.cc slot_board_test
+  "    any = !unmarked.empty();"
+  "    any = owed;")
+sf_cut_mutant(final_before_the_marker admin_commands.cc cutover_runner_test
+  "  if (!(marked == *slots)) {"
+  "  if (slots->empty()) {")
+
+# ---- I9
+sf_cut_mutant(bound_not_kept unit_run.cc cutover_runner_test
+  "ports_.clock->mono_us() >= deadline_us_) {"
+  "ports_.clock->mono_us() >= deadline_us_ + 6'000'000) {")
+
+# ---- 6.2 automatic mode
+sf_cut_mutant(auto_without_patience cutover_runner.cc cutover_runner_test
+  "patience->second.not_before_us > now_us) {"
+  "patience->second.not_before_us < 0) {")
+sf_cut_mutant(auto_off_keeps_the_queue cutover_runner.cc cutover_runner_test
+  "        return job.requests.empty() && job.slots.intersects(slots);"
+  "        return job.slots.empty() && job.slots.intersects(slots);")
+
 # ---- 6.2 forecast
 sf_cut_mutant(forecast_rate_ignored lag_trend.cc lag_trend_test
   "  if (apply_ms * kApplyShareOfBound + queue_ms > bound_ms) {"

@@ -120,10 +120,14 @@ TEST_CASE("I3: each failure before the owner record leads back to OLD and serves
 TEST_CASE("I9: the bound takes the attempt back within it and a little more") {
   Rig rig;
   rig.driver.applied = false;
-  rig.driver.on_call = [](const std::string& name) {
+  int64_t fenced = 0, longest = 0;
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "fence") fenced = rig.clock.mono_us();
     if (name == "wait_applied") std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (name == "unfence") longest = std::max(longest, rig.clock.mono_us() - fenced);
   };
   const auto results = rig.cut(kOne, 60);
+  CHECK(longest < 5'000'000);
   CHECK(results[0].phase == SlotPhase::kOld);
   CHECK(results[0].text.find("60 ms") != std::string::npos);
 }
@@ -596,16 +600,19 @@ TEST_CASE("AUTO: a unit that cannot begin is looked at with a back-off, not with
 
 TEST_CASE("AUTO OFF: what waits for its next attempt is not switched any more") {
   Rig rig;
-  std::promise<void> failed;
+  std::promise<void> failed, go_on;
   std::atomic<bool> told = false;
   rig.driver.fail("fence", Status::timeout("missed"));
   rig.driver.on_call = [&](const std::string& name) {
-    if (name == "release" && !told.exchange(true)) failed.set_value();
+    if (name != "release" || told.exchange(true)) return;
+    failed.set_value();
+    go_on.get_future().wait();
   };
   let_auto_begin(rig, SlotSet::range(901, 903));  // one lane: two are queued behind
   failed.get_future().wait();
   CHECK(rig.runner->set_auto(SlotSet::range(901, 903), false).is_ok());
   rig.driver.mend("fence");
+  go_on.set_value();
   CHECK(rig.cut(SlotSet::of(904))[0].phase == SlotPhase::kNew);  // behind whatever was queued
   for (int slot = 901; slot <= 903; ++slot) CHECK(rig.board.row(slot).phase == SlotPhase::kOld);
   CHECK(rig.driver.count("announce") == 2);
@@ -654,7 +661,8 @@ TEST_CASE("SHIM CUTOVER is answered in its time while retries go on") {
   CHECK(rig.board.row(902).phase == SlotPhase::kNew);
 }
 
-TEST_CASE("SHIM FREEZE says that the side stays frozen when writes are not answered, and the way out") {
+TEST_CASE(
+    "SHIM FREEZE says that the side stays frozen when writes are not answered, and the way out") {
   Rig rig;
   const ShimReport report(rig.ports, "0123");
   AdminCommands commands(rig.ports, rig.runner.get(), &report);

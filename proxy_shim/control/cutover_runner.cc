@@ -111,6 +111,10 @@ bool CutoverRunner::Lane::take_turn(const std::function<bool()>& gave_up, int64_
     if (gave_up()) return false;
     const int64_t wait_us = runner->turns_.wait_us(clock.mono_us(), asked_us);
     if (wait_us == 0) break;
+    if (runner->turns_.rests_until_us(asked_us) > clock.mono_us()) {
+      interrupts.set("another unit's hold was taken back, and its share of the time comes first");
+      continue;
+    }
     const int64_t slice_us = wait_us == HoldTurns::kNotYet ? kTurnSliceUs : wait_us;
     runner->changed_.wait_for(lock, std::chrono::microseconds(std::min(slice_us, kTurnSliceUs)));
   }
@@ -123,6 +127,7 @@ void CutoverRunner::Lane::end_turn(bool taken_back) {
     std::lock_guard guard(runner->mutex_);
     runner->turns_.end(runner->ports_.clock->mono_us(), taken_back);
     inside = false;
+    if (taken_back) runner->tell_rest_locked();
   }
   runner->changed_.notify_all();
 }
@@ -195,6 +200,7 @@ Status CutoverRunner::ask(const SlotSet& slots, int64_t max_pause_ms, bool back,
     return Status::refused(cat("slots ", job.slots.text(), " are queued for the other direction: ",
                                "SHIM ABORT ", job.slots.text(), " first"));
   }
+  ports_.board->set_next_attempt(slots, 0);
   const std::vector<SlotSet> units = units_of(slots);
   const uint64_t request = answers_.ask(units, std::move(done));
   for (const SlotSet& unit : units) {
@@ -226,6 +232,7 @@ void CutoverRunner::abort(const SlotSet& slots) {
     }
     for (auto it = queue_.begin(); it != queue_.end();) {
       if (it->slots.intersects(slots)) {
+        ports_.board->set_next_attempt(it->slots, 0);
         dropped.push_back(std::move(*it));
         it = queue_.erase(it);
       } else {
@@ -253,7 +260,10 @@ Status CutoverRunner::set_auto(const SlotSet& slots, bool on) {
         return job.requests.empty() && job.slots.intersects(slots);
       });
     }
-    slots.for_each([&](int slot) { patience_.erase(slot); });
+    // It is asked for from here on.
+    const int64_t now = ports_.clock->mono_us();
+    slots.for_each([&](int slot) { patience_[slot] = {0, now, now}; });
+    ports_.board->set_next_attempt(slots, 0);
   }
   changed_.notify_all();
   return Status::ok();
@@ -300,19 +310,20 @@ bool CutoverRunner::take_job(std::unique_lock<std::mutex>& lock, Lane& lane, Job
     const SlotSet busy = busy_locked();
     for (auto it = queue_.begin(); it != queue_.end() && turns_.may_prepare(); ++it) {
       if (busy.intersects(it->slots)) continue;
-      if (it->not_before_us <= now) {
+      const int64_t ready_us = ready_at_locked(it->not_before_us, it->asked_us);
+      if (ready_us <= now) {
         *job = std::move(*it);
         queue_.erase(it);
         lane.running = job->slots;
         lane.going_back = job->back;
         lane.aborted = false;
-        lane.ready_us = job->not_before_us;
+        lane.ready_us = ready_us;
         lane.asked_us = job->asked_us;
         lane.inside = true;
         turns_.prepare();
         return true;
       }
-      due = std::min(due, it->not_before_us);
+      due = std::min(due, ready_us);
     }
     sleep_until(lock, due);
   }
@@ -328,9 +339,10 @@ int64_t CutoverRunner::queue_automatic_locked(int64_t now_us) {
     const SlotRow row = ports_.board->row(unit.first());
     std::string why_not;
     if (row.phase != SlotPhase::kOld || row.steady < kSteadySamples) continue;
-    const auto patience = patience_.find(unit.first());
-    if (patience != patience_.end() && patience->second.not_before_us > now_us) {
-      look_again_us = std::min(look_again_us, patience->second.not_before_us);
+    const Patience& patience = patience_[unit.first()];
+    const int64_t ready_us = ready_at_locked(patience.not_before_us, patience.asked_us);
+    if (ready_us > now_us) {
+      look_again_us = std::min(look_again_us, ready_us);
       continue;
     }
     const LagForecast forecast = ports_.board->forecast(unit);
@@ -345,7 +357,7 @@ int64_t CutoverRunner::queue_automatic_locked(int64_t now_us) {
                         std::any_of(queue_.begin(), queue_.end(),
                                     [&](const Job& job) { return job.slots.intersects(unit); });
     if (!queued) {
-      queue_.push_back({unit, false, options_.max_pause_ms, 0, now_us, {}, 0});
+      queue_.push_back({unit, false, options_.max_pause_ms, 0, now_us, {}, patience.asked_us});
     }
   }
   return look_again_us;
@@ -368,6 +380,27 @@ void CutoverRunner::learn_patience_locked(const Lane& lane, const Job& job, Verd
         std::min(options_.back_off_ms << std::min(patience.failures++, kDoublingsMax), most_ms);
   }
   patience.not_before_us = ports_.clock->mono_us() + wait_ms * 1000;
+  if (!ports_.board->row(job.slots.first()).automatic) return;
+  ports_.board->set_next_attempt(job.slots,
+                                 ready_at_locked(patience.not_before_us, patience.asked_us));
+}
+
+int64_t CutoverRunner::ready_at_locked(int64_t not_before_us, int64_t asked_us) const {
+  return std::max(not_before_us, turns_.rests_until_us(asked_us));
+}
+
+// Who waits for the share of a hold that was taken back is told until when.
+void CutoverRunner::tell_rest_locked() {
+  const auto tell = [&](const SlotSet& slots, int64_t not_before_us, int64_t asked_us) {
+    if (ports_.board->row(slots.first()).phase == SlotPhase::kNew) return;
+    ports_.board->set_next_attempt(slots, ready_at_locked(not_before_us, asked_us));
+  };
+  const SlotSet automatic = ports_.board->automatic();
+  for (const SlotSet& unit : automatic.empty() ? std::vector<SlotSet>() : units_of(automatic)) {
+    const Patience& patience = patience_[unit.first()];
+    tell(unit, patience.not_before_us, patience.asked_us);
+  }
+  for (const Job& job : queue_) tell(job.slots, job.not_before_us, job.asked_us);
 }
 
 void CutoverRunner::owe_later_locked() {
@@ -440,6 +473,7 @@ void CutoverRunner::finish_job(Lane& lane, Job job, Verdict verdict, UnitResult 
               ? kPassLookMs
               : options_.back_off_ms * std::min(1 << std::min(job.attempts - 1, 5), 40);
       job.not_before_us = ports_.clock->mono_us() + wait_ms * 1000;
+      ports_.board->set_next_attempt(job.slots, ready_at_locked(job.not_before_us, job.asked_us));
       queue_again_locked(std::move(job));
     }
   }

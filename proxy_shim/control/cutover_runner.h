@@ -99,6 +99,7 @@ class CutoverRunner {
   struct Patience {
     int failures = 0;
     int64_t not_before_us = 0;
+    int64_t asked_us = 0;  // when it was put into the mode
   };
   struct Lane : HoldGate {
     Lane(CutoverRunner* owner, const RunPorts& there, const RunPorts& back)
@@ -128,6 +129,9 @@ class CutoverRunner {
   int64_t queue_automatic_locked(int64_t now_us);
   void learn_patience_locked(const Lane& lane, const Job& job, Verdict verdict,
                              const UnitResult& result);
+  // When a unit is ready: not before its back-off is over, nor in the rest of another's hold.
+  int64_t ready_at_locked(int64_t not_before_us, int64_t asked_us) const;
+  void tell_rest_locked();
   void queue_again_locked(Job job);
   void finish_job(Lane& lane, Job job, Verdict verdict, UnitResult result);
   SlotSet busy_locked() const;

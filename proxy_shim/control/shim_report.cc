@@ -33,6 +33,7 @@ std::vector<ShimReport::Field> ShimReport::status() const {
       {"lock_owner", lock.owner},
       {"lock_epoch", static_cast<int64_t>(lock.epoch)},
       {"auto", ports_.board->automatic().text()},
+      {"next_attempt_ms", next_attempt_ms()},
       {"clients", data.clients},
       {"requests", data.requests},
       {"held", data.held_now},
@@ -58,7 +59,18 @@ ShimReport::Slot ShimReport::slot(int slot) const {
   const SlotPhase phase = out.row.phase;
   const bool known = phase != SlotPhase::kOutside && phase != SlotPhase::kDoubt;
   if (known) out.owner = ports_.board->owner(out.row).text();
+  const int64_t left_us = out.row.next_us - ports_.clock->mono_us();
+  if (left_us > 0) {
+    out.row.text += cat(out.row.text.empty() ? "" : "; ", "next attempt in ",
+                        (left_us + 999'999) / 1'000'000, " s");
+  }
   return out;
+}
+
+int64_t ShimReport::next_attempt_ms() const {
+  const int64_t now_us = ports_.clock->mono_us();
+  const int64_t next_us = ports_.board->next_attempt_us(now_us);
+  return next_us == 0 ? 0 : (next_us - now_us) / 1000 + 1;
 }
 
 std::string ShimReport::unwell() const {

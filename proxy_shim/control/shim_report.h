@@ -23,7 +23,7 @@ class ShimReport {
   std::vector<Field> status() const;  // docs/COMMANDS.md, SHIM STATUS
 
   struct Slot {
-    SlotRow row;
+    SlotRow row;        // its text says when the next attempt comes, where that is waited for
     std::string owner;  // host:port; empty outside the plan and in DOUBT
   };
   Slot slot(int slot) const;
@@ -39,6 +39,8 @@ class ShimReport {
   std::string unwell() const;
 
  private:
+  int64_t next_attempt_ms() const;  // of those that wait; 0: none does
+
   const RunPorts& ports_;
   const std::string run_id_;
 };

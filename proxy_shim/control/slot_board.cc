@@ -214,6 +214,20 @@ void SlotBoard::set_auto(const SlotSet& slots, bool on) {
   slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].automatic = on; });
 }
 
+void SlotBoard::set_next_attempt(const SlotSet& slots, int64_t us) {
+  std::lock_guard guard(mutex_);
+  slots.for_each([&](int slot) { rows_[static_cast<size_t>(slot)].next_us = us; });
+}
+
+int64_t SlotBoard::next_attempt_us(int64_t now_us) const {
+  std::lock_guard guard(mutex_);
+  int64_t first = 0;
+  for (const SlotRow& row : rows_) {
+    if (row.next_us > now_us && (first == 0 || row.next_us < first)) first = row.next_us;
+  }
+  return first;
+}
+
 SlotRow SlotBoard::row(int slot) const {
   std::lock_guard guard(mutex_);
   return rows_[static_cast<size_t>(slot)];

@@ -24,8 +24,9 @@ struct SlotRow {
   int64_t lag = -1;      // -1: unknown, or the new side does not follow
   int steady = 0;        // samples in a row with a small lag
   bool automatic = false;
-  bool back = false;  // held, and on its way back
-  std::string text;   // the last thing worth saying about it
+  bool back = false;    // held, and on its way back
+  int64_t next_us = 0;  // not tried again before; past: nothing is waited for
+  std::string text;     // the last thing worth saying about it
 };
 
 class SlotBoard {
@@ -78,6 +79,10 @@ class SlotBoard {
   // Of the slot that needs longest.
   LagForecast forecast(const SlotSet& slots) const;
   void set_auto(const SlotSet& slots, bool on);
+  // Of `slots`: not before `us` of the monotonic clock; 0: as soon as it can be.
+  void set_next_attempt(const SlotSet& slots, int64_t us);
+  // The first of all that lie after `now_us`; 0: there is none.
+  int64_t next_attempt_us(int64_t now_us) const;
 
   SlotRow row(int slot) const;
   SlotSet in_phase(SlotPhase phase) const;

@@ -195,7 +195,7 @@ sf_cut_mutant(marker_of_one_is_of_all slot_board.cc slot_board_test
   "    any = !unmarked.empty();"
   "    any = owed;")
 sf_cut_mutant(final_before_the_marker admin_commands.cc cutover_runner_test
-  "  if (!(marked == *slots)) {"
+  "  if (ports_.board->stopped_for(PairSide::kNew, SlotBoard::Reason::kMarker)) {"
   "  if (slots->empty()) {")
 
 # ---- I9
@@ -205,8 +205,8 @@ sf_cut_mutant(bound_not_kept unit_run.cc cutover_runner_test
 
 # ---- 6.2 automatic mode
 sf_cut_mutant(auto_without_patience cutover_runner.cc cutover_runner_test
-  "patience->second.not_before_us > now_us) {"
-  "patience->second.not_before_us < 0) {")
+  "    if (ready_us > now_us) {"
+  "    if (ready_us < 0) {")
 sf_cut_mutant(auto_off_keeps_the_queue cutover_runner.cc cutover_runner_test
   "        return job.requests.empty() && job.slots.intersects(slots);"
   "        return job.slots.empty() && job.slots.intersects(slots);")
@@ -230,8 +230,14 @@ sf_cut_mutant(pacing_forgotten hold_turns.cc hold_turns_test
   "  if (holding_ == 0) return std::max<int64_t>(until_us - now_us, 0);"
   "  if (holding_ == 0) return now_us < 0 ? 1 : 0;")
 sf_cut_mutant(taken_back_hold_not_paced hold_turns.cc hold_turns_test
-  "taken_back_ ? now_us + gap_us : paced_until_us_"
-  "taken_back_ && now_us < 0 ? now_us + gap_us : paced_until_us_")
+  "  taken_back_us_ = now_us;"
+  "  taken_back_us_ = now_us - 86'400'000'000;")
+sf_cut_mutant(rest_without_end hold_turns.cc hold_turns_test
+  "std::min(gap_us, pacing_.rest_us_max)"
+  "std::max(gap_us, pacing_.gap_us_max)")
+sf_cut_mutant(prepared_in_the_rest cutover_runner.cc cutover_runner_test
+  "  return std::max(not_before_us, turns_.rests_until_us(asked_us));"
+  "  return asked_us < -1 ? turns_.rests_until_us(asked_us) : not_before_us;")
 sf_cut_mutant(idle_time_taken_for_a_gap hold_turns.cc hold_turns_test
   "batch_end_us_ >= 0 && ready_us <= batch_end_us_;"
   "batch_end_us_ >= 0 && ready_us <= now_us;")

@@ -24,7 +24,7 @@ constexpr int64_t kAmple = 30'000;  // a bound that no crowded machine misses
 
 struct Rig {
   explicit Rig(CutUnit unit = CutUnit::kSlot, int at_once = 0, int64_t answer_ms = 60'000,
-               bool has_back = true)
+               bool has_back = true, int share_percent = 5)
       : plan(test_plan(unit)), board(plan), permits(&clock) {
     auto opened = StateStore::open(dir.path(), plan, true, &clock);
     REQUIRE(opened.is_ok());
@@ -38,6 +38,7 @@ struct Rig {
     options.state_dir = dir.path();
     options.answer_ms = answer_ms;
     options.pacing.at_once = std::max(at_once, 1);
+    options.pacing.hold_share_percent = share_percent;
     // The fake is the driver of all lanes: its calls are written down in one list.
     const size_t lanes = at_once == 0 ? 1 : CutoverRunner::lanes_for(options.pacing);
     runner = std::make_unique<CutoverRunner>(
@@ -596,6 +597,60 @@ TEST_CASE("AUTO: a unit that cannot begin is looked at with a back-off, not with
   let_auto_begin(rig, kOne);
   REQUIRE(enough.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
   CHECK(rig.clock.mono_us() - start >= 35'000);
+}
+
+// A hold of 50 ms that is taken back, at a share of 1 %: about 5 s of rest.
+void hold_in_vain(Rig& rig, std::promise<void>* over) {
+  rig.driver.fail("fence", Status::timeout("missed"));
+  auto told = std::make_shared<std::atomic<bool>>(false);
+  rig.driver.on_call = [over, told](const std::string& name) {
+    if (name == "fence" && !*told) {
+      std::promise<void> never;
+      (void)never.get_future().wait_for(std::chrono::milliseconds(50));
+    }
+    if (name == "release" && !told->exchange(true)) over->set_value();
+  };
+}
+
+TEST_CASE(
+    "in the rest after a hold that was taken back nothing is prepared, but what is asked for") {
+  Rig rig(CutUnit::kSlot, 0, 60'000, true, 1);
+  const ShimReport report(rig.ports, "0123");
+  std::promise<void> over;
+  hold_in_vain(rig, &over);
+  rig.permits.grant(rig.plan.slots);
+  CHECK(rig.runner->cutover(SlotSet::range(901, 902), kAmple, [](std::vector<UnitResult>) {}));
+  over.get_future().wait();
+  rig.driver.mend("fence");
+  CHECK(rig.cut(SlotSet::of(903))[0].phase == SlotPhase::kNew);
+  CHECK(rig.driver.count("announce") == 2);  // 902 was there before it
+  for (const int slot : {901, 902}) {
+    CHECK(report.slot(slot).row.text.find("next attempt in ") != std::string::npos);
+  }
+  for (const auto& field : report.status()) {
+    if (field.name == std::string("next_attempt_ms")) CHECK(std::get<int64_t>(field.value) > 0);
+  }
+  CHECK(rig.cut(SlotSet::of(902))[0].phase == SlotPhase::kNew);  // asked for again
+  CHECK(rig.board.row(901).phase == SlotPhase::kOld);
+  rig.runner->abort(kOne);
+  CHECK(rig.board.next_attempt_us(rig.clock.mono_us()) == 0);
+}
+
+TEST_CASE("AUTO ON again begins at once, whatever is rested after") {
+  Rig rig(CutUnit::kSlot, 0, 60'000, true, 1);
+  std::promise<void> over;
+  hold_in_vain(rig, &over);
+  let_auto_begin(rig, kOne);
+  over.get_future().wait();
+  rig.driver.mend("fence");
+  std::promise<void> linked;
+  const int64_t start = rig.clock.mono_us();
+  rig.driver.on_call = [&](const std::string& name) {
+    if (name == "link_reverse") linked.set_value();
+  };
+  CHECK(rig.runner->set_auto(kOne, true).is_ok());
+  REQUIRE(linked.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  CHECK(rig.clock.mono_us() - start < 3'000'000);
 }
 
 TEST_CASE("AUTO OFF: what waits for its next attempt is not switched any more") {

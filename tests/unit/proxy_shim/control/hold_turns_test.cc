@@ -36,8 +36,22 @@ TEST_CASE("pacing: after a hold that was taken back all of the share is waited f
   turns.prepare();
   turns.begin(600 * kMs, 600 * kMs);
   turns.end(602 * kMs);
-  CHECK(turns.wait_us(602 * kMs, 0) == 9'398 * kMs);  // what is asked for does not shorten it
+  CHECK(turns.wait_us(602 * kMs, 0) == 9'398 * kMs);       // what is asked for does not shorten it
+  CHECK(turns.wait_us(602 * kMs, 550 * kMs) == 38 * kMs);  // nor who asked before that one
   CHECK(turns.wait_us(10'000 * kMs, 0) == 0);
+}
+
+TEST_CASE("pacing: a rest is a minute at most, and none where the usual gap is the whole share") {
+  HoldTurns turns({1, 5, 40 * kMs});
+  turns.prepare();
+  turns.begin(0, 0);
+  turns.end(kMs, true);
+  CHECK(turns.rests_until_us(0) == 0);
+  CHECK(turns.wait_us(kMs, 0) == 19 * kMs);
+  turns.prepare();
+  turns.begin(1'000 * kMs, 0);
+  turns.end(61'000 * kMs, true);
+  CHECK(turns.rests_until_us(61'000 * kMs) == 121'000 * kMs);
 }
 
 TEST_CASE("while one holds nobody else is prepared; one more than may hold is") {

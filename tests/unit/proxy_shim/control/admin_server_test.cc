@@ -57,7 +57,7 @@ TEST_CASE("admin port: password") {
   CHECK(reply_text(client.call({"AUTH", "wrong"})).find("WRONGPASS") != std::string::npos);
   CHECK(reply_text(client.call({"SHIM", "STATUS"})).find("NOAUTH") != std::string::npos);
   CHECK(reply_text(client.call({"AUTH", "secret"})) == "+OK");
-  CHECK(client.call({"SHIM", "STATUS"}).elements.size() == 72);
+  CHECK(client.call({"SHIM", "STATUS"}).elements.size() == 74);
   CHECK(reply_text(client.call({"QUIT"})) == "+OK");
   CHECK(client.is_closed());
 }

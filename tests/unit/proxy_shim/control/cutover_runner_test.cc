@@ -753,7 +753,7 @@ TEST_CASE("admin commands: shapes, refusals, the run lock") {
   CHECK(ask({"PING"}) == "+PONG\r\n");
   CHECK(ask({"GET", "x"}).starts_with("-ERR unknown command"));
   CHECK(ask({"SHIM", "NOPE"}).starts_with("-ERR unknown subcommand"));
-  CHECK(ask({"SHIM", "STATUS"}).starts_with("*72\r\n$4\r\nplan\r\n$2\r\np1\r\n"));
+  CHECK(ask({"SHIM", "STATUS"}).starts_with("*74\r\n$4\r\nplan\r\n$2\r\np1\r\n"));
   CHECK(ask({"shim", "slots", "901"}) ==
         "*1\r\n*8\r\n:901\r\n$3\r\nOLD\r\n$14\r\n127.0.0.1:7001\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$"
         "0\r\n\r\n");

@@ -228,7 +228,7 @@ sf_cut_mutant(holds_overlap hold_turns.cc hold_turns_test
   "  return 0;")
 sf_cut_mutant(pacing_forgotten hold_turns.cc hold_turns_test
   "  if (holding_ == 0) return std::max<int64_t>(until_us - now_us, 0);"
-  "  if (holding_ == 0) return now_us < 0 ? 1 : 0;")
+  "  if (holding_ == 0) return now_us < 0 ? until_us : 0;")
 sf_cut_mutant(taken_back_hold_not_paced hold_turns.cc hold_turns_test
   "  taken_back_us_ = now_us;"
   "  taken_back_us_ = now_us - 86'400'000'000;")

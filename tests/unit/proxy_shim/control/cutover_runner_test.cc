@@ -636,6 +636,34 @@ TEST_CASE(
   CHECK(rig.board.next_attempt_us(rig.clock.mono_us()) == 0);
 }
 
+TEST_CASE(
+    "a unit that was prepared before a hold that was taken back does not sit through the rest") {
+  Rig rig(CutUnit::kSlot, 1, 60'000, true, 1);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int announced = 0;
+  int released = 0;
+  rig.driver.fail("fence", Status::timeout("missed"));
+  rig.driver.on_call = [&](const std::string& name) {
+    std::unique_lock lock(mutex);
+    const auto see = [&](int* what) {
+      ++*what;
+      changed.notify_all();
+    };
+    if (name == "announce") see(&announced);
+    if (name == "release") see(&released);
+    if (name == "announce")
+      changed.wait_for(lock, std::chrono::seconds(20), [&] { return announced >= 2; });
+    if (name == "fence")
+      changed.wait_for(lock, std::chrono::milliseconds(50), [] { return false; });
+  };
+  rig.permits.grant(rig.plan.slots);
+  CHECK(rig.runner->cutover(SlotSet::range(901, 902), kAmple, [](std::vector<UnitResult>) {}));
+  std::unique_lock lock(mutex);
+  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return released >= 2; }));
+  CHECK(rig.driver.count("fence") == 1);
+}
+
 TEST_CASE("AUTO ON again begins at once, whatever is rested after") {
   Rig rig(CutUnit::kSlot, 0, 60'000, true, 1);
   std::promise<void> over;

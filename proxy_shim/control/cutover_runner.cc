@@ -17,8 +17,10 @@ constexpr int64_t kDebtGapMsMax = 5'000;
 constexpr int64_t kIdleLookMs = 1'000;
 constexpr int64_t kPassLookMs = 200;
 constexpr int64_t kTurnSliceUs = 20'000;  // between looks at the interrupts while waiting
-constexpr int kDoublingsMax = 20;         // of a back-off
-constexpr int kSteadySamples = 2;         // small lags in a row before the automatic mode starts
+// Somebody waits for the answer, and there are only a few attempts.
+constexpr int64_t kNoRest = INT64_MAX;
+constexpr int kDoublingsMax = 20;  // of a back-off
+constexpr int kSteadySamples = 2;  // small lags in a row before the automatic mode starts
 
 }  // namespace
 
@@ -208,13 +210,13 @@ Status CutoverRunner::ask(const SlotSet& slots, int64_t max_pause_ms, bool back,
                                      [&](const Job& job) { return job.slots == unit; });
     if (queued == queue_.end()) {
       const int64_t now = ports_.clock->mono_us();
-      queue_.push_back({unit, back, bound_ms, 0, now, {request}, now});
+      queue_.push_back({unit, back, bound_ms, 0, now, {request}, kNoRest});
       continue;
     }
     // Asked for again while it is tried: this one's bound and patience count from here on.
     queued->max_pause_ms = bound_ms;
     queued->attempts = 0;
-    queued->asked_us = ports_.clock->mono_us();
+    queued->asked_us = kNoRest;
     queued->requests.push_back(request);
   }
   changed_.notify_all();

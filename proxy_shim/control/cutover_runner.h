@@ -93,7 +93,7 @@ class CutoverRunner {
     int attempts = 0;
     int64_t not_before_us = 0;       // since when it is there to be begun
     std::vector<uint64_t> requests;  // none: the automatic mode's
-    int64_t asked_us = 0;            // last; 0: never
+    int64_t asked_us = 0;            // as in HoldTurns::rests_until_us()
   };
   // How it went with a unit in the automatic mode, which queues each attempt anew.
   struct Patience {

@@ -619,8 +619,7 @@ TEST_CASE(
   const ShimReport report(rig.ports, "0123");
   std::promise<void> over;
   hold_in_vain(rig, &over);
-  rig.permits.grant(rig.plan.slots);
-  CHECK(rig.runner->cutover(SlotSet::range(901, 902), kAmple, [](std::vector<UnitResult>) {}));
+  let_auto_begin(rig, SlotSet::range(901, 902));
   over.get_future().wait();
   rig.driver.mend("fence");
   CHECK(rig.cut(SlotSet::of(903))[0].phase == SlotPhase::kNew);
@@ -631,9 +630,9 @@ TEST_CASE(
   for (const auto& field : report.status()) {
     if (field.name == std::string("next_attempt_ms")) CHECK(std::get<int64_t>(field.value) > 0);
   }
-  CHECK(rig.cut(SlotSet::of(902))[0].phase == SlotPhase::kNew);  // asked for again
+  CHECK(rig.cut(SlotSet::of(902))[0].phase == SlotPhase::kNew);
   CHECK(rig.board.row(901).phase == SlotPhase::kOld);
-  rig.runner->abort(kOne);
+  CHECK(rig.runner->set_auto(SlotSet::range(901, 902), false).is_ok());
   CHECK(rig.board.next_attempt_us(rig.clock.mono_us()) == 0);
 }
 
@@ -658,8 +657,7 @@ TEST_CASE(
     if (name == "fence")
       changed.wait_for(lock, std::chrono::milliseconds(50), [] { return false; });
   };
-  rig.permits.grant(rig.plan.slots);
-  CHECK(rig.runner->cutover(SlotSet::range(901, 902), kAmple, [](std::vector<UnitResult>) {}));
+  let_auto_begin(rig, SlotSet::range(901, 902));
   std::unique_lock lock(mutex);
   CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return released >= 2; }));
   CHECK(rig.driver.count("fence") == 1);

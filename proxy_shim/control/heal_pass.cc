@@ -53,6 +53,9 @@ void HealPass::round() {
   const SlotSet slots = owned_by_old_();
   if (slots.empty()) return;
   const SyncState sync = driver_->sync_state(SlotSet::of(slots.first()), kAskMs);
+  if (!sync.following && life_ == 0) {
+    list_->set_progress(cat("both sides are to be compared; not in sync: ", sync.text));
+  }
   if (!sync.following || strangers_write()) return;
   list_->expect_pair(driver_->pair());
   if (life_ != list_->life()) begin();

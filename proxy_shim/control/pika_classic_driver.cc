@@ -62,6 +62,18 @@ Status PikaClassicDriver::follow(RespClient& client, const HostPort& leader, con
   return Status::corrupt(cat(client.address().text(), " took SLAVEOF and still is a master"));
 }
 
+Status PikaClassicDriver::follow_by_copy(RespClient& client, const HostPort& leader, const SlotSet&,
+                                         int64_t timeout_ms) {
+  const Status status =
+      client.ask_ok({"SLAVEOF", leader.host, std::to_string(leader.port), "force"}, timeout_ms);
+  return status ? client.ask_ok({"CONFIG", "REWRITE"}, timeout_ms) : status;
+}
+
+std::string PikaClassicDriver::copy_words(const SlotSet&) const {
+  return cat("SLAVEOF NO ONE, then SLAVEOF ", old_.address().host, " ", old_.address().port,
+             " force");
+}
+
 Result<Survey> PikaClassicDriver::survey(const SlotSet& slots, int64_t timeout_ms) {
   Result<PikaSide> to = look(new_, slots, timeout_ms);
   if (!to) return to.status();

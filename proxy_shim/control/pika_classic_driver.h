@@ -23,6 +23,9 @@ class PikaClassicDriver : public PikaDriver {
   Status leave(RespClient& client, const SlotSet& slots, int64_t timeout_ms) override;
   Status follow(RespClient& client, const HostPort& leader, const SlotSet& slots,
                 int64_t timeout_ms) override;
+  Status follow_by_copy(RespClient& client, const HostPort& leader, const SlotSet& slots,
+                        int64_t timeout_ms) override;
+  std::string copy_words(const SlotSet& slots) const override;
   int tag_slot(const SlotSet&) const override { return plan().slots.first(); }
   int database_of(const std::string& binlog) const override;
   Status check_mode(RespClient& client, int64_t timeout_ms) override;

@@ -1,6 +1,7 @@
 // What the drivers for Pika have in common (pika_rehearsal.cc and pika_prepare.cc: before a pause,
-// pika_driver.cc: in it, pika_heal.cc: comparing and healing; DESIGN 6.3, 6.4; contracts/pika 2.1,
-// 3.2-3.5). Pika has no fence, no epochs and no word for "applied", so:
+// pika_recopy.cc: a copy for what restarted, pika_driver.cc: in it, pika_heal.cc: comparing and
+// healing; DESIGN 6.3, 6.4; contracts/pika 2.1, 3.2-3.5). Pika has no fence, no epochs and no word
+// for "applied", so:
 //
 //   end final   accounting: with every write of the binlog held, its end P is read, fence keys are
 //               written, its end E is read; E must be where our own records alone lead to. Read
@@ -100,6 +101,11 @@ class PikaDriver : public BackendDriver {
   // Follows `leader` without force, persisted where the kind persists it.
   virtual Status follow(RespClient& client, const HostPort& leader, const SlotSet& slots,
                         int64_t timeout_ms) = 0;
+  // Follows `leader` from a full copy, persisted where the kind persists it.
+  virtual Status follow_by_copy(RespClient& client, const HostPort& leader, const SlotSet& slots,
+                                int64_t timeout_ms) = 0;
+  // The commands a person gives the new side to have it copied anew.
+  virtual std::string copy_words(const SlotSet& slots) const = 0;
   // The slot whose tag the fence's keys and the marker carry.
   virtual int tag_slot(const SlotSet& slots) const = 0;
   // Database of a binlog; -1: the only one.
@@ -140,7 +146,15 @@ class PikaDriver : public BackendDriver {
     bool committed = false;
   };
   Result<PikaServer> ask_server(RespClient& client, int64_t timeout_ms);
+  Result<PikaTrust::Verdict> judge(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
   std::string distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
+  // What a restart left is mended by a full copy (pika_recopy.cc).
+  Result<bool> needs_copy(const SlotSet& slots, const PikaSide& from, const PikaSide& to,
+                          int64_t timeout_ms);
+  Status copy_anew(const SlotSet& slots, const PikaSide& from, const PikaSide& to,
+                   int64_t timeout_ms);
+  Status follow_copy(const SlotSet& slots, int64_t timeout_ms);
+  Status note_left(const SlotSet& slots, const PikaSide& from, const PikaSide& to);
   void forget_rehearsal();  // a full copy runs: the next leaving is slow again
   Status same_processes(const PikaSide& side, PairSide which) const;
   // Once for a pair of processes: do they replicate what clients write as it was written?

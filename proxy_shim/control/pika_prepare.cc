@@ -126,24 +126,35 @@ std::string PikaDriver::unit_name(const SlotSet& slots) const {
   return plan_.unit == CutUnit::kPlan ? "" : slots.text();
 }
 
+Result<PikaTrust::Verdict> PikaDriver::judge(const SlotSet& slots, const PikaSide& from,
+                                             const PikaSide& to) {
+  return trust_.look(unit_name(slots), from.run_id, to.run_id, to.link, to.settled);
+}
+
 std::string PikaDriver::distrust(const SlotSet& slots, const PikaSide& from, const PikaSide& to) {
   if (notes_->note(heal_note(slots))) {
     // Pika would follow on from there and not see that its copy has forked.
     if (to.link != PikaLink::kCopying) {
       return cat(new_.address().text(),
                  " was written to by a healing that was taken back: copy it "
-                 "anew (SLAVEOF NO ONE, then SLAVEOF ",
-                 old_.address().host, " ", old_.address().port, " force)");
+                 "anew (",
+                 copy_words(slots), ")");
     }
     (void)notes_->drop_note(heal_note(slots));
   }
-  const auto verdict = trust_.look(unit_name(slots), from.run_id, to.run_id, to.link);
+  const auto verdict = judge(slots, from, to);
   if (!verdict) return verdict.status().text();
-  if (*verdict == PikaTrust::Verdict::kCopying) forget_rehearsal();
-  if (*verdict != PikaTrust::Verdict::kRestarted) return "";
+  if (*verdict == PikaTrust::Verdict::kCopying) {
+    forget_rehearsal();
+    return to.link == PikaLink::kUp && to.settled ? copying_text(slots) : "";
+  }
+  if (*verdict == PikaTrust::Verdict::kTrusted) return "";
   return cat("the old or the new master (", old_.address().text(), ", ", new_.address().text(),
              ") has restarted since their copy was made: Pika loses what it had queued when it is "
-             "killed and does not say so; copy anew (SLAVEOF NO ONE, empty it, SLAVEOF)");
+             "killed and does not say so. SHIM CUTOVER and AUTO have it copied anew before they "
+             "begin; by hand on ",
+             new_.address().text(), ": ", copy_words(slots),
+             ", which is seen here as 'is copying'");
 }
 
 std::string PikaDriver::copying_text(const SlotSet& slots) const {
@@ -182,7 +193,10 @@ std::string PikaDriver::not_following(const SlotSet& slots, const PikaSide& from
   links_.look(unit_name(slots), to.link == PikaLink::kUp && to.settled, was_copying_, to.ends,
               from.ends);
   if (!from.is_master) return cat(old_name, " is a replica");
-  if (to.is_master) return cat(new_name, " follows nobody");
+  if (to.is_master) {
+    (void)trust_.left(unit_name(slots));
+    return cat(new_name, " follows nobody");
+  }
   if (!is_server(to.master, old_, from.run_id, timeout_ms)) {
     return cat(new_name, " follows ", to.master.text(), ", which is not ", old_name);
   }

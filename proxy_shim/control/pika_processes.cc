@@ -29,7 +29,9 @@ std::string PikaProcesses::name(const HostPort& address, const PikaServer& said)
   const std::string note = cat("pika.start.", address.text());
   const int64_t now_s = start_of(said);
   Start& start = starts_[address.text()];
-  if (start.pid.empty()) start = noted(note);
+  // What another driver of this shim noted a moment before holds for all: a start that each
+  // reckoned by itself would be a second apart, and two names of one process.
+  if (const Start known = noted(note); !known.pid.empty()) start = known;
   const bool same = start.pid == said.process && std::abs(now_s - start.last_s) <= kClocksApartS;
   if (!same) start = {said.process, now_s, 0};
   // Clocks drift apart slowly; what is noted goes with them.

@@ -1,6 +1,7 @@
 // Which process answers at an address. A Pika's run id is kept over a restart or there is none, and
 // in a container the process id is the same in every life and in every server (ADR 0025); so its
-// address and the second of its start, as noted when it was first seen, belong to its name.
+// address and the second of its start, as noted when it was first seen, belong to its name. The
+// notes are shared by all drivers of a shim, so that a process has one name in all of them.
 #pragma once
 
 #include <functional>

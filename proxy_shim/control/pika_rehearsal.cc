@@ -36,6 +36,15 @@ Status PikaDriver::make_ready(const SlotSet& slots, int64_t timeout_ms) {
   if (!to) return to.status();
   Result<PikaSide> from = look(old_, slots, timeout_ms);
   if (!from) return from.status();
+  const Result<bool> stale = needs_copy(slots, *from, *to, timeout_ms);
+  if (!stale) return stale.status();
+  if (*stale) {
+    const Status copied = copy_anew(slots, *from, *to, timeout_ms);
+    if (!copied) return copied;
+    to = look(new_, slots, timeout_ms);
+    if (to) from = look(old_, slots, timeout_ms);
+    if (!to || !from) return to ? from.status() : to.status();
+  }
   if (!copies_by_thread(new_server_)) return Status::ok();
   const std::string pair = nlohmann::json{{"old", from->run_id}, {"new", to->run_id}}.dump();
   const bool rehearsed = notes_->note(kRehearsedNote) == pair;
@@ -52,10 +61,7 @@ Status PikaDriver::make_ready(const SlotSet& slots, int64_t timeout_ms) {
     const CutAttempt rehearsal{slots, 0};
     // Left by us just now: where it stands is where it left. Else only a noted end says that.
     if (leaving_ == to->run_id) {
-      now_ = {};
-      now_.old_run_id = from->run_id;
-      now_.end = to->ends;
-      const Status noted = note_end(rehearsal, *to);
+      const Status noted = note_left(slots, *from, *to);
       if (!noted) return noted;
     }
     const Status follows = follow_again(rehearsal, {}, timeout_ms);

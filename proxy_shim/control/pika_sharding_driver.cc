@@ -82,6 +82,18 @@ Status PikaShardingDriver::follow(RespClient& client, const HostPort& leader, co
                              " copies instead of going on from where it was"));
 }
 
+Status PikaShardingDriver::follow_by_copy(RespClient& client, const HostPort& leader,
+                                          const SlotSet& slots, int64_t timeout_ms) {
+  return client.ask_ok({"PKCLUSTER", "SLOTSSLAVEOF", leader.host, std::to_string(leader.port),
+                        slots.text(), "force"},
+                       timeout_ms);
+}
+
+std::string PikaShardingDriver::copy_words(const SlotSet& slots) const {
+  return cat("PKCLUSTER SLOTSSLAVEOF NO ONE ", slots.text(), ", then PKCLUSTER SLOTSSLAVEOF ",
+             old_.address().host, " ", old_.address().port, " ", slots.text(), " force");
+}
+
 Status PikaShardingDriver::link_reverse(const CutAttempt& attempt, const ReplPosition& from,
                                         int64_t timeout_ms) {
   Result<PikaSide> old_now = look(old_, attempt.slots, timeout_ms);

@@ -24,6 +24,9 @@ class PikaShardingDriver : public PikaDriver {
   Status leave(RespClient& client, const SlotSet& slots, int64_t timeout_ms) override;
   Status follow(RespClient& client, const HostPort& leader, const SlotSet& slots,
                 int64_t timeout_ms) override;
+  Status follow_by_copy(RespClient& client, const HostPort& leader, const SlotSet& slots,
+                        int64_t timeout_ms) override;
+  std::string copy_words(const SlotSet& slots) const override;
   int tag_slot(const SlotSet& slots) const override { return slots.first(); }
   int database_of(const std::string&) const override { return -1; }
   Status check_mode(RespClient& client, int64_t timeout_ms) override;

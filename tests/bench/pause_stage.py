@@ -185,15 +185,11 @@ class Stage:
         client.connection_pool.disconnect()
 
     def _copy_anew(self):
-        """The new side comes up again, a master of what its disk has (Redis), or empty (the tests' Pika)."""
+        """The new side comes up again, a master of what its disk has (Redis), or empty (the tests' Pika), which the shim does not trust and
+        has copied anew itself."""
         self.other.start()
         client = connect(self.other.port, decode_responses=True)
-        if self.kind == "pika":
-            owner = connect(self.owner.port)
-            owner.execute_command("FAKE", "SET", "copy_ms", "2500")  # the shim believes a copy that it saw run
-            owner.connection_pool.disconnect()
-            client.execute_command("SLAVEOF", "NO", "ONE")
-        client.execute_command("SLAVEOF", "127.0.0.1", self.owner.port, *(["force"] if self.kind == "pika" else []))
+        client.execute_command("SLAVEOF", "127.0.0.1", self.owner.port)
         if self.kind == "pika":
             client.execute_command("CONFIG", "REWRITE")
         client.connection_pool.disconnect()

@@ -16,8 +16,17 @@ sf_cut_mutant(pika_one_fence_key_a_worker pika_fence.cc pika_fence_test
   "constexpr size_t kEachWorker = 3;"
   "constexpr size_t kEachWorker = 1;")
 sf_cut_mutant(pika_restart_trusted pika_trust.cc pika_driver_test
-  "if (noted && *noted != pair) return Verdict::kRestarted;"
-  "if (noted && *noted != pair) return Verdict::kTrusted;")
+  "  } else if (noted) {\n    return Verdict::kRestarted;"
+  "  } else if (noted) {\n    return Verdict::kTrusted;")
+sf_cut_mutant(pika_copy_begun_is_proof pika_trust.cc pika_trust_test
+  "if (link != PikaLink::kUp || !settled) return Verdict::kCopying;"
+  "")
+sf_cut_mutant(pika_older_look_believed pika_trust.cc pika_trust_test
+  "if (std::exchange(up_[unit], copy) != copy) return Verdict::kCopying;"
+  "")
+sf_cut_mutant(pika_owner_copied_over pika_recopy.cc pika_driver_test
+  "if (epoch != 0) return false;"
+  "if (epoch > 99) return false;")
 
 # I9: the forecast
 sf_cut_mutant(pika_no_forecast pika_prepare.cc pika_driver_test

@@ -64,7 +64,7 @@ struct Faults {
   bool wedge = false;          // SLAVEOF while a copy runs: no answer to anything any more
   bool endless_copy = false;   // PURGELOGSTO takes the active file away
   int64_t apply_delay_ms = 0;  // worker w applies an item (1 + w % 3) times this after it came
-  int64_t copy_ms = 0;         // how long a full copy takes
+  int64_t copy_ms = 100;       // how long a full copy takes; 400 to 1400 of small servers recorded
   int64_t attach_ms = 0;       // between SLAVEOF and the first try
   int64_t leave_ms = 0;        // the first SLAVEOF NO ONE after a full copy: until its answer
 };

@@ -214,6 +214,59 @@ TEST_CASE("I2 pika: a server that restarted is not trusted until a copy was seen
   }
 }
 
+TEST_CASE("I2 pika: what restarted is copied anew before an attempt, by itself, where it is safe") {
+  PikaRig rig;
+  rig.start();
+  const auto epoch = [&] {
+    const Result<uint64_t> said = rig.driver->marker(kMs);
+    return said ? *said : 0;
+  };
+  SUBCASE("a replica that lost what it had queued") {}
+  SUBCASE("with an owner marker it is left alone") {
+    const std::string owner = cat("{", tag_of_slot(rig.plan.slots.first(), kSlotCount),
+                                  "}__slotferry:owner:", rig.plan.id);
+    rig.from.call({"SET", owner, R"({"epoch":6})"});
+    REQUIRE(eventually([&] { return epoch() == 6; }));
+  }
+  const bool marked = epoch() != 0;
+  rig.to.call({"FAKE", "SET", "apply_delay_ms", "60000"});
+  rig.from.call({"SET", rig.key, "v"});
+  REQUIRE(eventually([&] { return offset_of(rig.from) == offset_of(rig.to); }));
+  const std::string before = rig.to.call({"INFO", "server"});
+  rig.to.call({"FAKE", "CRASH"});
+  REQUIRE(eventually([&] { return rig.to.call({"INFO", "server"}) != before; }));
+  rig.to.call({"FAKE", "SET", "apply_delay_ms", "0"});
+  REQUIRE(eventually([&] { return has(rig.to, {"INFO"}, "status:up"); }));
+  CHECK(eventually([&] {
+    const std::string text = rig.driver->sync_state(rig.slots, kMs).text;
+    return text.find("SLAVEOF NO ONE, then SLAVEOF 127.0.0.1") != std::string::npos;
+  }));
+  const Status ready = rig.driver->make_ready(rig.slots, kMs);
+  CHECK_MESSAGE(ready.is_ok(), ready.text());
+  CHECK(rig.driver->sync_state(rig.slots, kMs).following == !marked);
+  CHECK(rig.to.call({"GET", rig.key}) == (marked ? "$-1\r\n" : "$1\r\nv\r\n"));
+  CHECK(rig.driver->announce(rig.attempt, kMs).is_ok() == !marked);
+}
+
+TEST_CASE("I2 pika sharding: of what restarted the slot that shall move is copied anew") {
+  PikaRig rig(sharding());
+  rig.start();
+  const SlotSet other = SlotSet::of(902);
+  REQUIRE(eventually([&] { return rig.driver->sync_state(other, kMs).following; }));
+  const std::string before = rig.from.call({"INFO", "server"});
+  rig.from.call({"FAKE", "CRASH"});
+  REQUIRE(eventually([&] { return rig.from.call({"INFO", "server"}) != before; }));
+  const std::string words = cat("PKCLUSTER SLOTSSLAVEOF 127.0.0.1 ", rig.from.port(), " 902 force");
+  REQUIRE(eventually([&] {
+    return rig.driver->sync_state(other, kMs).text.find(words) != std::string::npos &&
+           has(rig.to, {"PKCLUSTER", "INFO", "SLOT", "901"}, "kConnected");
+  }));
+  const Status ready = rig.driver->make_ready(rig.slots, kMs);
+  CHECK_MESSAGE(ready.is_ok(), ready.text());
+  CHECK(rig.driver->sync_state(rig.slots, kMs).following);
+  CHECK(rig.driver->sync_state(other, kMs).text.find("restarted") != std::string::npos);
+}
+
 TEST_CASE("I2 pika sharding: after a restart each slot is trusted from its own copy on") {
   PikaRig rig(sharding());
   rig.start();

@@ -204,7 +204,7 @@ sf_cut_mutant(bound_not_kept unit_run.cc cutover_runner_test
   "ports_.clock->mono_us() >= deadline_us_ + 6'000'000) {")
 
 # ---- 6.2 automatic mode
-sf_cut_mutant(auto_without_patience cutover_runner.cc cutover_runner_test
+sf_cut_mutant(auto_without_patience cutover_queue.cc cutover_runner_test
   "    if (ready_us > now_us) {"
   "    if (ready_us < 0) {")
 sf_cut_mutant(auto_off_keeps_the_queue cutover_runner.cc cutover_runner_test
@@ -235,7 +235,7 @@ sf_cut_mutant(taken_back_hold_not_paced hold_turns.cc hold_turns_test
 sf_cut_mutant(rest_without_end hold_turns.cc hold_turns_test
   "std::min(gap_us, pacing_.rest_us_max)"
   "std::max(gap_us, pacing_.gap_us_max)")
-sf_cut_mutant(prepared_in_the_rest cutover_runner.cc cutover_runner_test
+sf_cut_mutant(prepared_in_the_rest cutover_queue.cc cutover_runner_test
   "  return std::max(not_before_us, turns_.rests_until_us(asked_us));"
   "  return asked_us < -1 ? turns_.rests_until_us(asked_us) : not_before_us;")
 sf_cut_mutant(idle_time_taken_for_a_gap hold_turns.cc hold_turns_test

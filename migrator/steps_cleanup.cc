@@ -2,6 +2,8 @@
 
 #include "migrator/steps_cleanup.h"
 
+#include "common/slots/slot_hash.h"
+#include "common/slots/slot_tag.h"
 #include "migrator/proxy_readback.h"
 #include "migrator/server_facts.h"
 #include "migrator/steps.h"
@@ -256,29 +258,49 @@ Result<std::string> delete_redis_keys(MoveContext& context) {
              " of the others on the new one");
 }
 
-// The shim's record of ownership on a Redis that owns the slots (the key is named in
-// proxy_shim/control/redis_driver). A shim that starts looks for it, so it goes last: no proxy is
-// mapped to the shim any more, and it has let go of every slot for good.
-Status remove_marker(MoveContext& context) {
-  const MovePlan& plan = context.plan;
-  if (plan.new_side.kind != ServerKind::kRedis) return Status::ok();
+// The keys by which servers that keep no record of ownership say whose the slots are (named in
+// proxy_shim/control: redis_driver, pika_driver).
+std::vector<std::string> marker_keys(const MovePlan& plan) {
+  if (plan.new_side.kind == ServerKind::kRedis) return {cat("{__slotferry}:owner:", plan.id)};
+  SlotSet marked;
+  if (plan.new_side.kind == ServerKind::kPika) marked = SlotSet::of(plan.slots.first());
+  if (plan.new_side.kind == ServerKind::kPikaSharding) marked = plan.slots;
+  std::vector<std::string> keys;
+  marked.for_each([&](int slot) {
+    keys.push_back(cat("{", tag_of_slot(slot, kSlotCount), "}__slotferry:owner:", plan.id));
+  });
+  return keys;
+}
+
+// A shim that starts looks for them, so they go last: no proxy is mapped to the shim any more, and
+// it has let go of every slot for good.
+Status remove_markers(MoveContext& context) {
+  const std::vector<std::string> keys = marker_keys(context.plan);
+  if (keys.empty()) return Status::ok();
   if (!context.journal.is_done(step_text(Step::kReadBackTarget))) return Status::ok();
   // One that was stopped already says nothing; the slots are handed back all the same.
-  const auto rows = context.shim.slots(plan.slots);
+  const auto rows = context.shim.slots(context.plan.slots);
   for (const auto& [slot, row] : rows ? *rows : std::map<int, ShimSlot>()) {
     if (row.state != "final") return Status::ok();
   }
   Peer& owner = *context.new_master;
+  const std::string what = keys.size() == 1 ? keys[0] : cat(keys.size(), " keys like ", keys[0]);
   const auto facts = read_facts(owner);
   if (!facts) return facts.status();
-  const std::string key = cat("{__slotferry}:owner:", plan.id);
   if (facts->is_slave) {
-    context.out.note(cat(owner.label(), " is a replica by now: key ", key,
-                         " stays in its group; delete it on the master when the shim is stopped"));
+    context.out.note(cat(owner.label(), " is a replica by now: ", what,
+                         " stay in its group; delete them on the master when the shim is stopped"));
     return Status::ok();
   }
-  return context.effect(own_step(Step::kRemoveShim), cat("DEL ", key, " on ", owner.label()), [&] {
-    return owner.expect({"DEL", key}).status();
+  return context.effect(own_step(Step::kRemoveShim), cat("DEL ", what, " on ", owner.label()), [&] {
+    std::vector<Argv> requests;
+    for (const std::string& key : keys) requests.push_back({"DEL", key});
+    const auto replies = owner.pipeline(requests);
+    if (!replies) return replies.status();
+    for (const Reply& reply : *replies) {
+      if (reply.is_error()) return Status::refused(cat(owner.label(), ": ", reply.text));
+    }
+    return Status::ok();
   });
 }
 
@@ -317,7 +339,7 @@ Result<std::string> remove_shim(MoveContext& context) {
   }
   const CodisGroup* row = topology->group(group);
   if (row == nullptr) {
-    const Status forgotten = remove_marker(context);
+    const Status forgotten = remove_markers(context);
     if (!forgotten) return forgotten;
     return cat("group ", group, " is gone");
   }
@@ -334,7 +356,7 @@ Result<std::string> remove_shim(MoveContext& context) {
   const Status removed = context.effect(step, cat("remove group ", group),
                                         [&] { return context.dashboard.remove_group(group); });
   if (!removed) return removed;
-  const Status forgotten = remove_marker(context);
+  const Status forgotten = remove_markers(context);
   if (!forgotten) return forgotten;
   return cat("group ", group, " removed; slotferry-shim may be stopped");
 }

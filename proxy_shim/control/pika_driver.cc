@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/slots/slot_hash.h"
+#include "common/slots/slot_tag.h"
+
 namespace sf {
 namespace {
 

@@ -65,14 +65,6 @@ PikaFence same_fence(std::string_view tag, std::string_view plan, std::string_vi
   return out;
 }
 
-std::string tag_of_slot(int slot, int slot_num) {
-  if (slot_num <= 0 || slot < 0 || slot >= slot_num) return "";
-  for (uint64_t n = 0;; ++n) {
-    std::string tag = cat("sf", n);
-    if (static_cast<int>(crc32_ieee(tag) % static_cast<uint32_t>(slot_num)) == slot) return tag;
-  }
-}
-
 void BinlogMeter::append(const std::vector<std::string>& argv) {
   size_t content = 1 + digits(argv.size()) + 2;
   for (const std::string& arg : argv) content += 1 + digits(arg.size()) + 2 + arg.size() + 2;

@@ -36,9 +36,6 @@ PikaFence same_fence(std::string_view tag, std::string_view plan, std::string_vi
 // Random keys needed: chance that one of `workers` gets none < 1e-12. 0 for no workers.
 size_t keys_for_chance(int workers);
 
-// Names 0, 1, 2, ... until one hashes to `slot` of `slot_num`: a tag for keys of that slot.
-std::string tag_of_slot(int slot, int slot_num);
-
 // A binlog's growth, record by record: files of 64 KiB blocks, 8 bytes before each fragment, blocks
 // with fewer than 8 bytes left zero-filled, 34 bytes before the content of an item; a file larger
 // than `file_size` is left at the next append.

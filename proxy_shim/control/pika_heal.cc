@@ -7,6 +7,7 @@
 
 #include "common/base/random.h"
 #include "common/slots/slot_hash.h"
+#include "common/slots/slot_tag.h"
 #include "proxy_shim/control/pika_driver.h"
 #include "proxy_shim/control/pika_keys.h"
 

@@ -6,6 +6,8 @@
 
 #include "common/base/random.h"
 #include "common/net/socket.h"
+#include "common/slots/slot_hash.h"
+#include "common/slots/slot_tag.h"
 #include "proxy_shim/control/own_sockets.h"
 #include "proxy_shim/control/pika_driver.h"
 

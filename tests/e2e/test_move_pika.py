@@ -65,6 +65,7 @@ def test_I1_I11_from_prepare_to_cleanup_under_writes(env):
         assert ask(other, "GET", key) is None, key
     left = [k for k in ask(move.cluster.g3, "KEYS", "*") if slot_of(k) >= 901]
     assert not left, left[:5]
+    assert ask(move.cluster.g4, "KEYS", "*__slotferry*") == []
 
 
 def test_preflight_names_what_is_wrong_with_the_servers(env):
@@ -138,6 +139,8 @@ def test_I1_I10_I11_sharding_from_prepare_to_cleanup_under_writes_and_kills(env)
     staying.check(g3.port)
     for key, slot in move.keys.items():
         assert ask(g4 if slot >= 978 else g3, "GET", key) == "v" + key[1:], key
+    for slot in range(978, 1024):
+        assert not any("__slotferry" in key for key in ask(g4, "SLOTSSCAN", slot, 0, "COUNT", 1000)[1]), slot
     with pytest.raises(redis.ResponseError, match="Partition not found"):
         ask(g3, "SET", keys_in(978, 978, 1)[0], "by a stranger")
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/slots/slot_hash.h"
+#include "common/slots/slot_tag.h"
 
 namespace sf {
 namespace {

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "common/slots/slot_tag.h"
 #include "proxy_shim/control/pika_driver.h"
 #include "tests/support/fake_pika/fake_pika.h"
 #include "tests/unit/proxy_shim/control/fakes.h"

@@ -84,8 +84,7 @@ struct HealKey {
 // How far a comparison of everything is.
 struct PassCursor {
   PairSide side = PairSide::kOld;
-  int db = 0;     // where the whole server is walked
-  int slot = -1;  // where slot by slot is; -1: none yet
+  int db = 0;
   std::string at = "0";
   bool done = false;
 };
@@ -154,17 +153,16 @@ class BackendDriver {
   virtual Result<Healing> compare(const SlotSet&, const std::vector<HealKey>&, bool, int64_t) {
     return Status::refused(cat("servers of kind ", kind(), " are not compared"));
   }
-  // Kinds that heal: the next page of what is held in `slots`, which the old side owns; fewer slots
-  // than for the page before if some have been switched meanwhile. kUnavailable: one of them does
-  // not follow now.
-  virtual Result<std::vector<HealKey>> next_keys(const SlotSet&, PassCursor*, int64_t) {
+  // Can it say which keys it holds? If so, the next page of those in the plan's slots.
+  virtual bool lists_keys() const { return false; }
+  virtual Result<std::vector<HealKey>> next_keys(PassCursor*, int64_t) {
     return Status::refused(cat("servers of kind ", kind(), " are not compared"));
   }
   // Names of the faults a trial found that healing puts right, and the processes it was made with.
   virtual std::string healable_faults() const { return {}; }
   virtual std::string pair() const { return {}; }
-  // The marker (DESIGN 6.6): after the owner record, before the first client write. Opens a new
-  // side that was closed when it was left, and has stayed so.
+  // The marker (DESIGN 6.6): after the owner record, before the first client write. Opens a new side
+  // that was closed when it was left, and has stayed so.
   virtual Status mark(const CutAttempt& attempt, int64_t timeout_ms) = 0;
   // The epoch of the marker on the new side, 0 if there is none or the promote record is the
   // marker.

@@ -119,7 +119,8 @@ CutoverRunner::Verdict CutoverRunner::run_job(Lane& lane, Job& job, UnitResult* 
 
 bool CutoverRunner::waits_for_pass(const Lane& lane, std::string* why) const {
   const std::vector<std::string>& accept = ports_.plan->accept;
-  const bool compares = ports_.heals != nullptr && lane.ports_for(false).driver->traits().heals;
+  const bool compares = ports_.heals != nullptr && lane.ports_for(false).driver->traits().heals &&
+                        lane.ports_for(false).driver->lists_keys();
   if (!compares || ports_.heals->passed()) return false;
   if (std::find(accept.begin(), accept.end(), "uncompared") != accept.end()) return false;
   *why = cat("these servers do not replicate faithfully: ", ports_.heals->report().state);

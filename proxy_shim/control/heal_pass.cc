@@ -19,14 +19,12 @@ constexpr size_t kSuspectsMax = 2'000;
 }  // namespace
 
 HealPass::HealPass(const MovePlan& plan, std::unique_ptr<BackendDriver> driver, HealList* list,
-                   Permits* permits, DataPlane* plane, std::function<SlotSet()> owned_by_old,
-                   const Clock* clock, Log log)
+                   Permits* permits, DataPlane* plane, const Clock* clock, Log log)
     : plan_(plan),
       driver_(std::move(driver)),
       list_(list),
       permits_(permits),
       plane_(plane),
-      owned_by_old_(std::move(owned_by_old)),
       clock_(clock),
       log_(std::move(log)),
       thread_(kRound, [this] { round(); }) {}
@@ -41,6 +39,7 @@ void HealPass::stop() {
 
 void HealPass::round() {
   list_->take_from(*plane_);
+  if (!driver_->lists_keys()) return;
   std::string why_not;
   if (list_->passed()) {
     if (permits_->valid(plan_.slots, &why_not)) (void)strangers_write();
@@ -50,9 +49,7 @@ void HealPass::round() {
     life_ = 0;  // writes may have gone by: from the beginning
     return;
   }
-  const SlotSet slots = owned_by_old_();
-  if (slots.empty()) return;
-  const SyncState sync = driver_->sync_state(SlotSet::of(slots.first()), kAskMs);
+  const SyncState sync = driver_->sync_state(SlotSet::of(plan_.slots.first()), kAskMs);
   if (!sync.following && life_ == 0) {
     list_->set_progress(cat("both sides are to be compared; not in sync: ", sync.text));
   }
@@ -62,7 +59,7 @@ void HealPass::round() {
   const int64_t end_us = clock_->mono_us() + kWorkUs;
   look_again();
   while (clock_->mono_us() < end_us && suspects_.size() < kSuspectsMax && !cursor_.done) {
-    if (!step(slots)) return;
+    if (!step()) return;
   }
   list_->set_progress(cat("both sides are being compared: ", keys_, " keys looked at on the ",
                           side_name(cursor_.side), " side, ", different_, " listed"));
@@ -91,9 +88,9 @@ void HealPass::begin() {
 }
 
 // False: a server did not answer; the next round goes on.
-bool HealPass::step(const SlotSet& slots) {
+bool HealPass::step() {
   PassCursor next = cursor_;
-  Result<std::vector<HealKey>> keys = driver_->next_keys(slots, &next, kAskMs);
+  Result<std::vector<HealKey>> keys = driver_->next_keys(&next, kAskMs);
   Result<Healing> seen =
       keys ? driver_->compare(plan_.slots, *keys, false, kAskMs) : Result<Healing>(keys.status());
   if (!seen) {

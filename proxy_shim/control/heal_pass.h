@@ -4,7 +4,6 @@
 // healed in the pause. On a thread of its own.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,11 +17,10 @@ namespace sf {
 
 class HealPass {
  public:
-  // `driver`: its own; null for kinds that are faithful: then nothing is done. `owned_by_old`: of
-  // the plan's slots, asked from its thread. The rest outlives it.
+  // `driver`: its own; null for kinds that are faithful: then nothing is done. The rest outlives
+  // it.
   HealPass(const MovePlan& plan, std::unique_ptr<BackendDriver> driver, HealList* list,
-           Permits* permits, DataPlane* plane, std::function<SlotSet()> owned_by_old,
-           const Clock* clock, Log log);
+           Permits* permits, DataPlane* plane, const Clock* clock, Log log);
 
   void start();  // after stop() again, too
   void stop();
@@ -30,7 +28,7 @@ class HealPass {
 
  private:
   void begin();
-  bool step(const SlotSet& slots);
+  bool step();
   void look_again();
   void add_found(const std::vector<HealKey>& keys);
   bool strangers_write();
@@ -40,7 +38,6 @@ class HealPass {
   HealList* const list_;
   Permits* const permits_;
   DataPlane* const plane_;
-  const std::function<SlotSet()> owned_by_old_;
   const Clock* const clock_;
   const Log log_;
   // Of the pass under way.

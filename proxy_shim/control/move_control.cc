@@ -88,9 +88,8 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
           plan_, std::move(for_monitor), board_.get(), ports.plane, ports.store, ports.clock,
           [this] { runner_->wake(); }, [this](const std::string& why) { runner_->interrupt(why); },
           ports.log.tagged("monitor"))),
-      heal_pass_(std::make_unique<HealPass>(
-          plan_, std::move(for_pass), ports.heals, permits_.get(), ports.plane,
-          [this] { return owned_by_old(); }, ports.clock, ports.log.tagged("heal"))),
+      heal_pass_(std::make_unique<HealPass>(plan_, std::move(for_pass), ports.heals, permits_.get(),
+                                            ports.plane, ports.clock, ports.log.tagged("heal"))),
       report_(ports_, ports.run_id),
       commands_(ports_, runner_.get(), &report_, ports.reloader) {
   const CutTraits& traits = lanes_.front().there->traits();
@@ -98,14 +97,6 @@ MoveControl::MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<L
   // Where CLIENT LIST is what accounts for writes, a connection must say whose it is.
   if (!traits.end_fenced) board_->name_connections("slotferry-shim-data");
   monitor_->before_accepting([this](PairSide side) { return watch_->confirms(side); });
-}
-
-SlotSet MoveControl::owned_by_old() const {
-  SlotSet out = plan_.slots;
-  for (const SlotPhase phase : {SlotPhase::kNew, SlotPhase::kFinal, SlotPhase::kDoubt}) {
-    out.remove(board_->in_phase(phase));
-  }
-  return out;
 }
 
 MoveControl::~MoveControl() {

@@ -73,7 +73,6 @@ class MoveControl {
   AdminCommands& commands() { return commands_; }
 
  private:
-  SlotSet owned_by_old() const;  // of the plan's slots
   static Result<std::vector<Lane>> reach_lanes(const MovePlan& plan, const ControlPorts& ports);
   MoveControl(MovePlan plan, const ControlPorts& ports, std::vector<Lane> lanes,
               std::unique_ptr<BackendDriver> for_monitor, std::unique_ptr<BackendDriver> for_pass);

@@ -12,6 +12,7 @@ class PikaClassicDriver : public PikaDriver {
 
   const CutTraits& traits() const override { return traits_; }
   const char* kind() const override { return "pika"; }
+  bool lists_keys() const override { return true; }
   Status link_reverse(const CutAttempt&, const ReplPosition&, int64_t) override {
     return Status::ok();
   }

@@ -71,8 +71,7 @@ class PikaDriver : public BackendDriver {
                        int64_t timeout_ms) override;
   Result<Healing> compare(const SlotSet& slots, const std::vector<HealKey>& keys,
                           bool settled_first, int64_t timeout_ms) override;
-  Result<std::vector<HealKey>> next_keys(const SlotSet& slots, PassCursor* cursor,
-                                         int64_t timeout_ms) override;
+  Result<std::vector<HealKey>> next_keys(PassCursor* cursor, int64_t timeout_ms) override;
   std::string healable_faults() const override;
   std::string pair() const override { return pair_; }
   Status mark(const CutAttempt& attempt, int64_t timeout_ms) override;
@@ -89,9 +88,6 @@ class PikaDriver : public BackendDriver {
   int64_t lag_limit() const override { return 1 << 20; }
 
  protected:
-  static constexpr const char* kKeysPage = "200";  // asked for at once, when keys are listed
-  static Result<std::vector<HealKey>> keys_of_page(const RespClient& client, const Reply& page,
-                                                   const SlotSet& slots, PassCursor* cursor);
   using Binlogs = std::map<std::string, BinlogOffset>;
 
   // What `client`'s server says about `slots`: one round trip.

@@ -22,6 +22,7 @@ constexpr std::chrono::microseconds kPollGap{500};
 constexpr int64_t kSettleMs = 20'000;
 constexpr size_t kTold = 20;  // differences named in a report
 constexpr size_t kWriteBatchBytes = 1UL << 20;
+constexpr const char* kPage = "200";
 
 size_t size_of(const std::vector<std::string>& request) {
   size_t out = 0;
@@ -121,8 +122,7 @@ Result<Healing> PikaDriver::compare(const SlotSet& slots, const std::vector<Heal
   return healing_of(*pairs, keys.size());
 }
 
-Result<std::vector<HealKey>> PikaDriver::next_keys(const SlotSet& slots, PassCursor* cursor,
-                                                   int64_t timeout_ms) {
+Result<std::vector<HealKey>> PikaDriver::next_keys(PassCursor* cursor, int64_t timeout_ms) {
   RespClient& client = cursor->side == PairSide::kOld ? old_ : new_;
   if (databases_ == 0) {
     Result<std::string> said = config_get(client, "databases", timeout_ms);
@@ -130,34 +130,27 @@ Result<std::vector<HealKey>> PikaDriver::next_keys(const SlotSet& slots, PassCur
     databases_ = static_cast<int>(parse_int64(*said).value_or(1));
   }
   Result<std::vector<Reply>> replies = client.ask_all({{"SELECT", std::to_string(cursor->db)},
-                                                       {"SCAN", cursor->at, "COUNT", kKeysPage},
+                                                       {"SCAN", cursor->at, "COUNT", kPage},
                                                        {"SELECT", "0"}},
                                                       timeout_ms);
   if (!replies) return replies.status();
-  Result<std::vector<HealKey>> out = keys_of_page(client, (*replies)[1], slots, cursor);
-  if (!out || cursor->at != "0") return out;
-  if (++cursor->db < databases_) return out;
-  cursor->db = 0;
-  cursor->done = cursor->side == PairSide::kNew;
-  cursor->side = PairSide::kNew;
-  return out;
-}
-
-// Those that are clients' own; the cursor is set to where the server goes on.
-Result<std::vector<HealKey>> PikaDriver::keys_of_page(const RespClient& client, const Reply& page,
-                                                      const SlotSet& slots, PassCursor* cursor) {
+  const Reply& page = (*replies)[1];
   if (page.elements.size() != 2) {
-    return Status::corrupt(
-        cat(client.address().text(), " does not list its keys: ", printable(page.text, 100)));
+    return Status::corrupt(cat(client.address().text(), " answers SCAN with no page"));
   }
   std::vector<HealKey> out;
   for (const Reply& key : page.elements[1].elements) {
     // Its index of slots, which is no client's data (cases O05).
     const bool internal = key.text.starts_with("_internal:slot");
     if (internal || key.text.find("}__slotferry:") != std::string::npos) continue;
-    if (slots.contains(slot_of(key.text))) out.push_back({cursor->db, key.text});
+    if (plan_.slots.contains(slot_of(key.text))) out.push_back({cursor->db, key.text});
   }
   cursor->at = page.elements[0].text;
+  if (cursor->at != "0") return out;
+  if (++cursor->db < databases_) return out;
+  cursor->db = 0;
+  cursor->done = cursor->side == PairSide::kNew;
+  cursor->side = PairSide::kNew;
   return out;
 }
 

@@ -1,7 +1,5 @@
 #include "proxy_shim/control/pika_sharding_driver.h"
 
-#include <algorithm>
-
 namespace sf {
 
 Status PikaShardingDriver::check_mode(RespClient& client, int64_t timeout_ms) {
@@ -127,33 +125,6 @@ Result<Survey> PikaShardingDriver::survey(const SlotSet& slots, int64_t timeout_
     out.old_side.emplace(slot, report(old_side, new_side, false, following));
     out.new_side.emplace(slot, report(old_side, new_side, true, following));
   }
-  return out;
-}
-
-// There is no SCAN in this mode, and SLOTSSCAN lists a slot's keys.
-Result<std::vector<HealKey>> PikaShardingDriver::next_keys(const SlotSet& slots, PassCursor* cursor,
-                                                           int64_t timeout_ms) {
-  const std::vector<int> all = slots.to_vector();
-  const auto here = std::lower_bound(all.begin(), all.end(), cursor->slot);
-  if (here == all.end()) {
-    const bool old_side = cursor->side == PairSide::kOld;
-    *cursor = {.side = PairSide::kNew, .done = !old_side};
-    return std::vector<HealKey>{};
-  }
-  if (*here != cursor->slot) cursor->at = "0";
-  cursor->slot = *here;
-  if (cursor->at == "0") {
-    const SyncState sync = sync_state(SlotSet::of(cursor->slot), timeout_ms);
-    if (!sync.following) {
-      return Status::unavailable(cat("slot ", cursor->slot, " is not in sync: ", sync.text));
-    }
-  }
-  RespClient& client = cursor->side == PairSide::kOld ? old_ : new_;
-  Result<Reply> page = client.ask(
-      {"SLOTSSCAN", std::to_string(cursor->slot), cursor->at, "COUNT", kKeysPage}, timeout_ms);
-  if (!page) return page.status();
-  Result<std::vector<HealKey>> out = keys_of_page(client, *page, slots, cursor);
-  if (out && cursor->at == "0") ++cursor->slot;
   return out;
 }
 

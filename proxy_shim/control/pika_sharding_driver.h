@@ -15,8 +15,6 @@ class PikaShardingDriver : public PikaDriver {
   Status link_reverse(const CutAttempt& attempt, const ReplPosition& from,
                       int64_t timeout_ms) override;
   Result<Survey> survey(const SlotSet& slots, int64_t timeout_ms) override;
-  Result<std::vector<HealKey>> next_keys(const SlotSet& slots, PassCursor* cursor,
-                                         int64_t timeout_ms) override;
   Result<ServerFacts> facts(PairSide side, int64_t timeout_ms) override;
 
  protected:

@@ -34,9 +34,18 @@ Status UnitRun::forecast_heal() {
   list.take_from(*ports_.plane);
   list.expect_pair(ports_.driver->pair());
   if (!list.passed() && !accepts(*ports_.plan, kUncompared)) {
-    return Status::unavailable(cat("these servers do not replicate faithfully",
-                                   faults.empty() ? "" : " (" + faults + ")", ": ",
-                                   list.report().state, "; the cutover waits for that"));
+    if (ports_.driver->lists_keys()) {
+      return Status::unavailable(cat("these servers do not replicate faithfully",
+                                     faults.empty() ? "" : " (" + faults + ")", ": ",
+                                     list.report().state, "; the cutover waits for that"));
+    }
+    if (!faults.empty()) {
+      return Status::refused(cat(
+          "these servers do not replicate faithfully: ", faults,
+          ". Keys written since the shim was attached are healed; older ones cannot be listed on "
+          "this kind. If they were compared, add \"uncompared\" to the plan's accept and say "
+          "SHIM RELOAD"));
+    }
   }
   return trim_heal_list();
 }
@@ -97,7 +106,8 @@ CutEvent UnitRun::heal(CutEvent event) {
   HealList& list = *ports_.heals;
   const uint64_t life = list.life();
   list.take_from(*ports_.plane);
-  if (list.life() != life || (!list.passed() && !accepts(*ports_.plan, kUncompared))) {
+  if (list.life() != life ||
+      (!list.passed() && ports_.driver->lists_keys() && !accepts(*ports_.plan, kUncompared))) {
     event.status = Status::refused("the heal list is void: " + list.report().state);
     return event;
   }

@@ -10,7 +10,7 @@ std::vector<HealKey> all_keys(PikaRig& rig, PairSide only) {
   PassCursor cursor;
   while (!cursor.done) {
     const PairSide side = cursor.side;
-    const auto page = rig.driver->next_keys(rig.plan.slots, &cursor, kMs);
+    const auto page = rig.driver->next_keys(&cursor, kMs);
     REQUIRE_MESSAGE(page.is_ok(), page.status().text());
     if (side == only) out.insert(out.end(), page->begin(), page->end());
   }
@@ -20,42 +20,6 @@ std::vector<HealKey> all_keys(PikaRig& rig, PairSide only) {
 
 int64_t ttl_of(FakePika& pika, const std::string& key) {
   return parse_int64(trim(std::string_view(pika.call({"TTL", key})).substr(1))).value_or(-9);
-}
-
-TEST_CASE(
-    "I2b pika sharding: keys are listed slot by slot, of the slots that are asked for and follow") {
-  PikaOptions options;
-  options.version = "3.4.0";
-  options.sharding = true;
-  options.slots = "901-910";
-  PikaRig rig(options);
-  rig.start();
-  std::vector<HealKey> put;
-  for (int slot = 901; slot <= 910; ++slot) {
-    for (int i = 0; i < 250; ++i) {  // more than a page
-      put.push_back({0, cat("{", tag_of_slot(slot, kSlotCount), "}", i)});
-      rig.from.call({"SET", put.back().key, "1"});
-    }
-  }
-  std::sort(put.begin(), put.end());
-  REQUIRE(eventually([&] { return has(rig.to, {"GET", put.back().key}, "$1"); }));
-  CHECK(all_keys(rig, PairSide::kOld) == put);
-  CHECK(all_keys(rig, PairSide::kNew) == put);
-
-  // Slots that were switched in the meantime are passed over.
-  rig.plan.slots.remove(SlotSet::of(902));
-  const std::vector<HealKey> left = all_keys(rig, PairSide::kOld);
-  CHECK(left.size() == 9 * 250);
-  for (const HealKey& at : left) CHECK(slot_of(at.key) != 902);
-
-  rig.to.call({"PKCLUSTER", "SLOTSSLAVEOF", "NO", "ONE", "903"});
-  PassCursor cursor;
-  Status status;
-  while (status && !cursor.done) {
-    status = rig.driver->next_keys(rig.plan.slots, &cursor, kMs).status();
-  }
-  CHECK(status.code() == Code::kUnavailable);
-  CHECK(cursor.slot == 903);
 }
 
 // One key of each kind of difference; the new side is written to directly, as a fault would.

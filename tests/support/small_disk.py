@@ -15,9 +15,11 @@ def small_disk(megabytes):
     if mounted.returncode != 0:
         os.rmdir(path)
         pytest.skip("no right to mount a small file system here")
-    yield path
-    subprocess.run(["umount", path], check=True)
-    os.rmdir(path)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", path], check=True)
+        os.rmdir(path)
 
 
 def fill_disk(path, leave=0):
